@@ -118,6 +118,8 @@ function night() {
     answers: 200,
     /** Names of secrets. */
     secrets: ['ledger'],
+    /** What an app has in place of the service's defaults, by its name. */
+    defaults: { reports: { success_within: '25h', disable_after: 5 } },
     /** How many schedules a page with a label looks at, and how many runs any page does. */
     looked: Infinity,
     /** Apps that the token may only read. */
@@ -380,7 +382,8 @@ export async function start() {
     const [area, app, ...rest] = path.slice('/v1/'.length).split('/').map(decodeURIComponent);
     if (area === 'apps' && !app) {
       return world.apps.map((name) => ({
-        name, write: world.write && !world.readOnly.includes(name), header_secrets: world.secrets, defaults: DEFAULTS,
+        name, write: world.write && !world.readOnly.includes(name), header_secrets: world.secrets,
+        defaults: { ...DEFAULTS, ...world.defaults[name] },
       }));
     }
     if (area === 'apps') return ofApp(request.method, app, rest, query, body, request);

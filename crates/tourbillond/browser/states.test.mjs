@@ -190,6 +190,32 @@ test('a value that is not shown is kept, and a secret is a name', async () => {
   });
 });
 
+test('alerts that a schedule does not have are shown as its app has them', async () => {
+  await show();
+  await go(page, '/schedules/reports/nightly', 'nightly');
+  const facts = page.locator('dl.facts');
+  await facts.getByText('25h (app)').waitFor();
+  await facts.getByText('5 dead runs in a row (app)').waitFor();
+  await go(page, '/edit/reports/nightly', 'Edit nightly');
+  await page.getByText('Alerts', { exact: true }).click();
+  const within = page.getByLabel('Has to succeed within');
+  assert.equal(await within.getAttribute('placeholder'), '25h');
+  await says('If it is empty, the app’s 5 holds; 0 is for none.');
+  await within.fill('0s');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('status').getByText('nightly is saved').waitFor();
+  const { success_within: asked, disable_after: left } = fake.world.asked.body;
+  assert.deepEqual([asked, left], ['0s', undefined]);
+  await facts.getByText('None', { exact: true }).waitFor();
+  // The form follows the app that is chosen.
+  await go(page, '/edit', 'New schedule');
+  await page.getByText('Alerts', { exact: true }).click();
+  for (const [app, holds] of [['reports', '25h'], ['billing', '']]) {
+    await page.getByLabel('App', { exact: true }).selectOption(app);
+    assert.equal(await within.getAttribute('placeholder'), holds);
+  }
+});
+
 test('a timer of XTimer is seen and found by its name and its creator', async () => {
   await show();
   for (const text of ['Stock', 'stock LEV', 'ann', 'xtimer.83', '8321']) {

@@ -53,8 +53,8 @@ const frame = {
   canChange: (app) => apps.get(app)?.write === true,
   /** The names of the secrets that headers of an app's callbacks can have. */
   secretsOf: (app) => apps.get(app)?.header_secrets ?? [],
-  /** What holds where a definition says nothing. It is the same for all apps. */
-  get defaults() { return [...apps.values()][0].defaults; },
+  /** What holds in an app where a definition says nothing. */
+  defaultsOf: (app) => apps.get(app).defaults,
   get chosen() { return chosen; },
   /** Whether the last overview is how it stands. */
   get isFresh() { return isFresh; },

@@ -26,6 +26,10 @@ const OVERLAP = [
   ['', 'Run both (default)'], ['skip', 'Skip the new run'], ['queue', 'Queue the new run'],
 ];
 
+/** What the fields of alerts are for. */
+const WITHIN = 'A span, such as 25h. Without a success in that time, a notice is sent.';
+const IN_A_ROW = 'Number of dead runs in a row.';
+
 /** Lines of `Name: value` as pairs. */
 function pairsOf(text) {
   const lines = text.split('\n').filter((line) => line.trim());
@@ -134,13 +138,14 @@ function form(holder, frame, old, { definition: was, remark }) {
   const [missed, missedMany] = policyOf(was.missed);
   const [overlap, overlapMany] = policyOf(was.overlap);
   const retry = was.retry ?? {};
-  const { defaults } = frame;
+  const app = select(frame.allApps.filter(frame.canChange).map((name) => [name, name]),
+    was.app ?? frame.chosen, { disabled: Boolean(old) });
+  const defaults = frame.defaultsOf(app.value);
   const headers = Object.entries(callback.headers ?? {});
   const zones = Intl.supportedValuesOf?.('timeZone') ?? [];
 
   const control = {
-    app: select(frame.allApps.filter(frame.canChange).map((name) => [name, name]), was.app ?? frame.chosen,
-      { disabled: Boolean(old) }),
+    app,
     key: input({ value: was.key, disabled: Boolean(old) }),
     labels: h('textarea', { rows: 2, spellcheck: 'false', class: 'code' },
       linesOf(Object.entries(was.labels ?? {}))),
@@ -176,7 +181,7 @@ function form(holder, frame, old, { definition: was, remark }) {
     overlapMany: input({ value: overlapMany, inputmode: 'numeric', placeholder: '10' }),
     lane: input({ value: was.lane ?? '' }),
     notify: input({ value: was.notify?.url ?? '', inputmode: 'url', placeholder: 'https://…' }),
-    successWithin: input({ value: was.success_within ?? '', placeholder: '25h' }),
+    successWithin: input({ value: was.success_within ?? '' }),
     disableAfter: input({ value: was.disable_after, inputmode: 'numeric' }),
     jitter: input({ value: was.jitter ?? '', placeholder: '0s' }),
     enabled: h('input', { type: 'checkbox', id: 'enabled', checked: was.enabled !== false }),
@@ -222,9 +227,9 @@ function form(holder, frame, old, { definition: was, remark }) {
       field('Random delay of up to', control.jitter, { name: 'jitter', hint: 'Spreads load.' })));
   const watched = h('div', { class: 'pair' },
     field('Has to succeed within', control.successWithin,
-      { name: 'success_within', hint: 'A span, such as 25h. Without a success in that time, a notice is sent.' }),
+      { name: 'success_within', hint: WITHIN }),
     field('Disable after', control.disableAfter,
-      { name: 'disable_after', hint: 'Number of dead runs in a row.' }));
+      { name: 'disable_after', hint: IN_A_ROW }));
   const preview = makePreview();
   const inWords = h('p', { class: 'in-words' });
   const about = h('p', { class: 'hint', role: 'status' });
@@ -424,6 +429,17 @@ function form(holder, frame, old, { definition: was, remark }) {
     showFaults(element, general, ...faults);
   }
 
+  /** Shows what holds of the alerts where a field is empty. */
+  function showAlerts({ success_within: within, disable_after: count }) {
+    for (const [element, hint, holds, none] of [
+      [control.successWithin, WITHIN, within, '0s'], [control.disableAfter, IN_A_ROW, count, '0'],
+    ]) {
+      element.placeholder = holds ?? '';
+      setText(element.parentElement.querySelector('.hint'),
+        holds ? `${hint} If it is empty, the app’s ${holds} holds; ${none} is for none.` : hint);
+    }
+  }
+
   let latest = 0;
   let gathering;
   function typed() {
@@ -439,6 +455,7 @@ function form(holder, frame, old, { definition: was, remark }) {
       'One per line, as Name: the name of a secret, whose value is put in when the request is sent. ' +
       `Secrets: ${names.join(', ') || 'none'}.`);
     control.overlapMany.parentElement.hidden = value('overlap') !== 'queue';
+    showAlerts(frame.defaultsOf(value('app')));
     clearTimeout(gathering);
     gathering = setTimeout(look, GATHER);
   }

@@ -18,6 +18,14 @@ function isRepeated({ when: { cron, every } }) {
   return Boolean(cron || every);
 }
 
+/** An alert that holds, of the schedule or else of its app, as a fact. Zero is none. */
+function alertOf(term, own, ofApp, words = String) {
+  const holds = own ?? ofApp;
+  if (holds === undefined) return undefined;
+  const shown = /[1-9]/.test(holds) ? words(holds) : 'None';
+  return [term, own === undefined ? `${shown} (app)` : shown];
+}
+
 /** A time of a one-shot, as an occurrence. */
 function inUtc(at) {
   return { at, local: at.slice(0, 19), offset: 'UTC' };
@@ -84,7 +92,8 @@ export function show(holder, frame, { app, key }) {
 
   function draw(schedule) {
     const { callback = {} } = schedule;
-    const { attempts, first, longest } = schedule.retry ?? frame.defaults.retry;
+    const defaults = frame.defaultsOf(app);
+    const { attempts, first, longest } = schedule.retry ?? defaults.retry;
     const headers = Object.entries(callback.headers ?? {});
     const list = [
       ['State', badge(stateOf(schedule))],
@@ -101,9 +110,10 @@ export function show(holder, frame, { app, key }) {
           window.then === 'run_at_end' && ', then one run'))],
       schedule.lane && ['Lane', schedule.lane],
       schedule.notify && ['Notices go to', h('span', { class: 'url' }, schedule.notify.url)],
-      schedule.success_within && ['Has to succeed within', schedule.success_within],
-      schedule.disable_after &&
-        ['Disable after', `${counted(schedule.disable_after, 'dead run')} in a row`],
+      isRepeated(schedule) &&
+        alertOf('Has to succeed within', schedule.success_within, defaults.success_within),
+      isRepeated(schedule) && alertOf('Disable after', schedule.disable_after,
+        defaults.disable_after, (count) => `${counted(count, 'dead run')} in a row`),
       schedule.disabled_by && ['Disabled by',
         `${counted(schedule.disabled_by.dead_runs, 'dead run')}, ${dated(schedule.disabled_by.at)}`],
       ['Request', h('span', { class: 'url' }, target(schedule))],
@@ -112,7 +122,7 @@ export function show(holder, frame, { app, key }) {
           typeof value === 'string' ? h('code', {}, value) : `the secret ${value.secret}`))],
       callback.body && ['Body', h('pre', { tabindex: 0, 'aria-label': 'Body' }, callback.body)],
       callback.success && ['Statuses of success', callback.success.join(', ')],
-      ['Timeout', callback.timeout ?? frame.defaults.timeout],
+      ['Timeout', callback.timeout ?? defaults.timeout],
       ['Retry', `${counted(attempts, 'attempt')}, pauses from ${first} to ${longest}`],
       isRepeated(schedule) && ['Missed runs', policyInWords(schedule.missed, 'coalesce')],
       isRepeated(schedule) && ['Overlap', policyInWords(schedule.overlap, 'allow')],

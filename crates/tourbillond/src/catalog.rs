@@ -21,8 +21,13 @@ mod times;
 mod watch;
 mod write;
 
+use std::sync::Arc;
+
+use tokio::sync::watch::Receiver;
 use tourbillon::Timer;
 use tourbillon_durable::{Client, NodeId};
+
+use crate::config::Config;
 
 pub(crate) use error::{Conflict, Error};
 pub(crate) use found::Found;
@@ -46,6 +51,8 @@ pub(crate) struct Catalog {
     /// Client for lists and counts, so that they delay no change.
     reader: Client,
     timer: Timer,
+    /// The configuration in force.
+    config: Receiver<Arc<Config>>,
     /// The node that answers.
     node: NodeId,
     quota: Quota,
@@ -55,12 +62,18 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Creates a catalog that asks by these clients.
-    pub(crate) fn new(client: Client, reader: Client, timer: Timer, node: NodeId) -> Self {
+    /// Creates a catalog that asks by these clients: one for changes, and one that reads.
+    pub(crate) fn new(
+        (client, reader): (Client, Client),
+        timer: Timer,
+        config: Receiver<Arc<Config>>,
+        node: NodeId,
+    ) -> Self {
         Self {
             client,
             reader,
             timer,
+            config,
             node,
             quota: Quota::default(),
             overviews: Overviews::default(),

@@ -43,6 +43,7 @@ pub fn start(service: &Arc<Service>) {
     tokio::spawn(follow(service.clone()));
     tokio::spawn(tidy(service.clone()));
     tokio::spawn(watch::run(service.clone()));
+    tokio::spawn(watch::follow(service.clone()));
 }
 
 async fn follow(service: Arc<Service>) {

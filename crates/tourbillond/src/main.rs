@@ -58,6 +58,8 @@ A file:
   destinations = [\"*.example.com\"]  # hosts that may be called; any if there is none
   networks = [\"10.1.0.0/16\"]        # private networks that may be called all the same
   secrets = [\"signs callbacks\"]
+  success_within = \"25h\"          # a notice if a schedule has no success in that time
+  disable_after = 5               # dead runs in a row after which a schedule is disabled
 
   [apps.billing.notify]           # gets notices: a run is dead, a schedule recovers
   url = \"https://hooks.example.com/timers\"

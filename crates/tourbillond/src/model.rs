@@ -26,6 +26,7 @@ use sha2::{Digest as _, Sha256};
 use tourbillon_durable::TimerId;
 use utoipa::ToSchema;
 
+pub(crate) use alerts::Alerts;
 pub use alerts::{DisabledBy, Notify};
 pub use app::{AppLimits, AppView, Defaults};
 pub use audit::AuditEntry;

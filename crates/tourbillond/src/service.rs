@@ -104,7 +104,9 @@ impl Service {
     ) -> Result<Arc<Self>, StoreError> {
         let engine = Engine::builder().start(Box::new(Timed::new(store, timer)))?;
         let (client, reader) = (engine.client_with(CONNECTIONS)?, engine.client()?);
-        let catalog = Catalog::new(client.clone(), reader.clone(), timer.clone(), engine.node());
+        let config = watch::Sender::new(Arc::new(config));
+        let clients = (client.clone(), reader.clone());
+        let catalog = Catalog::new(clients, timer.clone(), config.subscribe(), engine.node());
         Ok(Arc::new(Self {
             timer: timer.clone(),
             client,
@@ -114,7 +116,7 @@ impl Service {
             catalog,
             trials: Trials::default(),
             live: Arc::new(Semaphore::new(LIVE)),
-            config: watch::Sender::new(Arc::new(config)),
+            config,
             stopping: watch::Sender::new(false),
             node: engine.node(),
             audit: OnceLock::new(),

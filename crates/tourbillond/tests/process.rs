@@ -1,5 +1,7 @@
 //! The binary as a process: it starts, calls back, stops in good order, and finds everything again.
 
+#[path = "process/container.rs"]
+mod container;
 #[path = "process/manual.rs"]
 mod manual;
 #[path = "process/receivers.rs"]

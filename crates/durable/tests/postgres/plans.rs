@@ -462,7 +462,7 @@ fn filled(database: &Database) -> Client {
          INSERT INTO tourbillon.schedule
              (id, name, kind, spec, policies, payload, shard, enabled, version, next)
          SELECT gen_random_uuid(), n % {KINDS} || '/' || n, 'kind ' || n % {KINDS}, '', '', '', 0,
-                n % 100 >= {KINDS}, 1, NULL
+                n % 1000 >= {KINDS}, 1, NULL
          FROM generate_series(1, {all}) AS n;
          INSERT INTO tourbillon.history
              (timer, name, kind, scheduled_for, attempts, failures, outcome, detail, recorded)
@@ -540,7 +540,10 @@ fn a_page_of_a_list_reads_what_it_returns() {
             page(&what, 50, &mut |store| store.timers(&query).unwrap().len());
         }
         let (enabled, disabled) = (schedules().enabled(true), schedules().enabled(false));
-        for query in [schedules(), schedules().prefix("9/7"), enabled, disabled] {
+        // The first and the last page of a few among many, as the service asks for them.
+        let first = disabled.clone().prefix("9/");
+        let last = first.clone().after("9/55");
+        for query in [schedules(), schedules().prefix("9/7"), enabled, disabled, first, last] {
             let what = format!("{query:?}");
             page(&what, 50, &mut |store| store.schedules(&query).unwrap().len());
         }

@@ -22,7 +22,11 @@ pub(crate) async fn apps(access: Access) -> axum::Json<Vec<AppView>> {
     let view = |(name, app): (&String, &App)| AppView {
         name: name.clone(),
         limits: app.limits,
-        defaults: Defaults::default(),
+        defaults: Defaults {
+            success_within: app.success_within.clone(),
+            disable_after: app.disable_after,
+            ..Defaults::default()
+        },
         header_secrets: app.header_secrets.keys().cloned().collect(),
         write: access.may_change(name),
     };

@@ -8,13 +8,12 @@ use tourbillon_durable::{Every, Excluded, Missed, Overlap, Retry, Schedule, Time
 use super::error::{Error, Result};
 use crate::callback;
 use crate::config::App;
-use crate::model::{self, Bounds, Definition, MissedPolicy, OverlapPolicy, Stored, When, Window};
+use crate::model::{
+    self, Alerts, Bounds, Definition, MissedPolicy, OverlapPolicy, Stored, When, Window,
+};
 
 /// The largest definition, with all that is kept beside it, in bytes.
 pub(super) const STORED_MAX: usize = 48 * 1024;
-
-/// Most dead runs in a row before a schedule is disabled.
-const DEAD_MAX: u32 = 100;
 
 /// Most excluded windows of a schedule.
 const WINDOWS_MAX: usize = 100;
@@ -179,19 +178,17 @@ fn check_alerts(faults: &mut Faults, app: &App, definition: &Definition) {
             (format!("notify.{}", field.trim_start_matches("callback.")), why)
         }));
     }
-    if let Some(within) = &definition.success_within {
-        let within = faults.span("success_within", Some(within), "");
-        if within < PERIOD_MIN && faults.0.is_empty() {
-            faults.add("success_within", "it is shorter than a second");
-        }
-        if definition.notify.is_none() && app.notify.is_none() {
+    if let Some(text) = &definition.success_within {
+        let within = faults.take("success_within", Alerts::success_within(text));
+        let is_told = definition.notify.is_some() || app.notify.is_some();
+        if within.is_some_and(|within| !within.is_zero()) && !is_told {
             let why =
                 "nobody would get the notice: the app has no `notify`, so give the schedule one";
             faults.add("success_within", why);
         }
     }
     if let Some(count) = definition.disable_after {
-        faults.count("disable_after", count, DEAD_MAX);
+        faults.take("disable_after", Alerts::check_disable_after(count));
     }
 }
 

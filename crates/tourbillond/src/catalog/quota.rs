@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tourbillon::Timer;
 use tourbillon_durable::Client;
-use tourbillon_durable::store::{ScheduleQuery, TimerQuery};
+use tourbillon_durable::store::Search;
 
 use super::Catalog;
 use super::error::{Error, Result};
@@ -18,8 +18,8 @@ const FRESH: Duration = Duration::from_secs(30);
 /// Part of the time, one in so many, that an app is counted at most.
 const PART: u32 = 20;
 
-/// Rows that one call counts; each may have 64 KiB.
-const PAGE: u32 = 64;
+/// Most names that one call counts.
+const PAGE: u32 = 4_096;
 
 /// Number of schedules of each app, as counted a while ago.
 #[derive(Debug, Default)]
@@ -136,28 +136,15 @@ async fn replace(
     }
 }
 
-/// Counts, up to the limit.
+/// Counts the names of an app's schedules and one-shots, up to the limit.
 async fn count(reader: &Client, app: &str, limit: u32) -> Result<u32> {
-    let prefix = model::name(app, "");
-    let mut schedules = ScheduleQuery::new().prefix(&*prefix).limit(PAGE);
+    let mut search = Search::new(model::name(app, "")).most(PAGE).limit(PAGE);
     let mut count = 0;
     while count < limit {
-        let rows = reader.schedules(schedules.clone()).await?;
-        count += rows.len() as u32;
-        match rows.last() {
-            Some(last) if rows.len() == PAGE as usize => schedules.after = Some(last.name.clone()),
-            _ => break,
-        }
-    }
-    let mut after = None;
-    while count < limit {
-        let names = TimerQuery::new().by_name(&*prefix, after).limit(PAGE);
-        let timers = reader.timers(names).await?;
-        count += timers.len() as u32;
-        match timers.last() {
-            Some(last) if timers.len() == PAGE as usize => after = last.new.name.clone(),
-            _ => break,
-        }
+        let hits = reader.search(search.clone()).await?;
+        count += hits.names.len() as u32;
+        let Some(rest) = hits.rest else { break };
+        search = search.after(rest);
     }
     Ok(count)
 }
@@ -165,15 +152,19 @@ async fn count(reader: &Client, app: &str, limit: u32) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use tourbillon::Timer;
     use tourbillon::virtual_time::VirtualClock;
-    use tourbillon_durable::Store;
-    use tourbillon_durable::store::{Memory, Result};
+    use tourbillon_durable::store::{Change, Memory, NewTimer, Result, ScheduleRow};
+    use tourbillon_durable::{
+        Lease, NodeId, Policies, Rule, Schedule, ScheduleId, Store, Time, TimerId,
+    };
 
-    use super::{FRESH, lock};
+    use super::{FRESH, PAGE, count, lock};
     use crate::catalog::{Error, Written};
     use crate::config::{App, Config};
+    use crate::model;
     use crate::service::Service;
 
     /// A store whose list of timers waits for a lock.
@@ -241,6 +232,58 @@ mod tests {
         clock.advance(FRESH);
         assert!(matches!(put("3").await, Ok(Written::Created)));
         assert!(matches!(put("4").await, Err(Error::Full(3))));
+        service.stop().await;
+    }
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    /// Makes a schedule with this key.
+    fn make_schedule(store: &mut Memory, app: &str, key: &str, enabled: bool, now: Time) {
+        let rule = Ok(Rule::new(Schedule::every(DAY), Policies::default()));
+        let (name, id) = (model::name(app, key), ScheduleId::new(now));
+        let mut row = ScheduleRow::new(id, &*name, model::kind(app), rule, Some(now + DAY));
+        row.enabled = enabled;
+        let name = &*name;
+        let change = Change { name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
+        store.change(&change).unwrap();
+    }
+
+    /// Returns a one-shot with this key.
+    fn one_shot(app: &str, key: &str, due: Time, now: Time) -> NewTimer {
+        let mut timer = NewTimer::new(TimerId::new(now), model::kind(app), due);
+        timer.name = Some(model::name(app, key));
+        timer
+    }
+
+    #[tokio::test]
+    async fn all_that_an_app_has_is_counted_once_whatever_its_state() {
+        const NUMBERS: u32 = PAGE + 1;
+        let timer = Timer::global();
+        let mut store = Memory::new(&timer);
+        let now = store.now().unwrap();
+        let mut once = Vec::new();
+        for number in 0..NUMBERS {
+            make_schedule(&mut store, "a", &format!("{number}-daily"), number % 2 == 0, now);
+            let due = [now, now + DAY, Time::NEVER][number as usize % 3];
+            once.push(one_shot("a", &format!("{number}-once"), due, now));
+        }
+        // Names before and after those of the app.
+        for app in ["a-", "a0"] {
+            make_schedule(&mut store, app, "daily", true, now);
+            once.push(one_shot(app, "once", now, now));
+        }
+        store.insert(&once).unwrap();
+        let lease = Lease { node: NodeId::new(), epoch: 1 };
+        let lease = store.join(lease, DAY).unwrap().unwrap().lease;
+        assert_eq!(store.claim(lease, &[once[0].id]).unwrap().timers.len(), 1);
+        let service = Service::start(Box::new(store), Config::default(), &timer).unwrap();
+        let reader = &service.catalog.reader;
+        // A count that begins again and again would end by the limit.
+        assert_eq!(count(reader, "a", 4 * NUMBERS).await.unwrap(), 2 * NUMBERS);
+        assert_eq!(count(reader, "a0", 10).await.unwrap(), 2);
+        assert_eq!(count(reader, "b", 10).await.unwrap(), 0);
+        let some = count(reader, "a", 10).await.unwrap();
+        assert!((10..=PAGE).contains(&some), "{some}");
         service.stop().await;
     }
 }

@@ -8,7 +8,7 @@ use tourbillon_durable::{
 use super::error::{Conflict, Error, Missing, Result};
 use super::found::{Found, Slot};
 use super::{Catalog, TRIES};
-use crate::model::{self, RunningAttempt, ScheduleState, Stopped};
+use crate::model::{self, Alerts, RunningAttempt, ScheduleState, Stopped};
 
 impl Catalog {
     /// Enables or disables what is there under the key.
@@ -77,7 +77,8 @@ impl Catalog {
                 Found::Repeated(ref row) => {
                     if let ScheduleUpdate::Done { running } = client.remove(&row.name).await? {
                         self.quota.forget(app);
-                        if found.stored().is_some_and(|old| old.definition.is_watched()) {
+                        let old = found.stored().map(|old| self.alerts(app, &old.definition));
+                        if old.is_some_and(Alerts::is_watched) {
                             self.end_watch(app, key).await;
                         }
                         return Ok(stopped(&running));

@@ -7,8 +7,13 @@
 //! belongs to no schedule, and ends by itself. So does that of a schedule that is deleted: a client
 //! may be about to make another of the same key, so no client cancels a watch.
 //!
+//! The definition of a schedule says which of the two it has, or else the configuration of its app
+//! does, as it is at that time: when the schedule is written, when a run ends, when a watch is due.
+//!
 //! The library's own `Policies::disable_after` is not used: it acts when the next occurrence comes,
 //! while the service disables with the last death, and has made the notice of it by then.
+
+mod of_app;
 
 use std::time::Duration;
 
@@ -21,7 +26,8 @@ use tourbillon_durable::{
 use super::error::{Conflict, Result};
 use super::found::Found;
 use super::{Catalog, TRIES};
-use crate::model::{self, Callback, Definition, DisabledBy, Stored};
+use crate::config::App;
+use crate::model::{self, Alerts, Callback, Definition, DisabledBy, Stored};
 
 /// Kind of all watches.
 pub(crate) const WATCH: &str = "watch";
@@ -138,23 +144,19 @@ pub(crate) fn judge(
     }
 }
 
-fn within_of(definition: &Definition) -> Option<Duration> {
-    definition.success_within.as_ref().and_then(|text| model::span(text).ok())
-}
-
 fn name(app: &str, key: &str) -> String {
     // No app has such a name.
     format!("{WATCH}:{}", model::name(app, key))
 }
 
-impl Definition {
-    /// Returns whether its schedule has a watch.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.success_within.is_some() || self.disable_after.is_some()
-    }
-}
-
 impl Catalog {
+    /// Returns the alerts that are in force for a schedule of an app with this definition.
+    pub(crate) fn alerts(&self, app: &str, definition: &Definition) -> Alerts {
+        let config = self.config.borrow();
+        let of_app = config.apps.get(app).map(App::alerts);
+        definition.alerts(of_app.unwrap_or_default())
+    }
+
     /// Finds the watch of a key.
     pub(crate) async fn watch(
         &self,
@@ -175,12 +177,13 @@ impl Catalog {
         let (Found::Repeated(row), Some(definition)) = (found, definition) else {
             return Ok(over);
         };
-        if !row.enabled || !definition.is_watched() {
+        let alerts = self.alerts(&state.app, &definition);
+        if !row.enabled || !alerts.is_watched() {
             return Ok(over);
         }
         let rule = row.rule()?;
         // The last of the occurrences may be that much later.
-        let within = within_of(&definition).map(|within| within + rule.policies.jitter);
+        let within = alerts.success_within.map(|within| within + rule.policies.jitter);
         let judged = judge(&rule.schedule, row.paused, within, state.since(), now);
         Ok((judged, Some(definition)))
     }
@@ -197,12 +200,14 @@ impl Catalog {
         old: Option<&Definition>,
         now: Time,
     ) -> Result<()> {
-        if !definition.is_watched() {
+        let alerts = |of: &Definition| self.alerts(app, of);
+        if !alerts(definition).is_watched() {
             return Ok(());
         }
-        let within = within_of(definition);
-        let timing = |of: &Definition| (of.when.clone(), of.lane.clone(), within_of(of));
-        let old = old.filter(|old| old.is_watched());
+        let within = alerts(definition).success_within;
+        let timing =
+            |of: &Definition| (of.when.clone(), of.lane.clone(), alerts(of).success_within);
+        let old = old.filter(|old| alerts(old).is_watched());
         let begins = old.is_none_or(|old| timing(old) != timing(definition));
         for _ in 0..TRIES {
             let Some(watch) = self.watch(app, key).await? else {
@@ -253,7 +258,10 @@ impl Catalog {
             };
             let paused = row.paused.filter(|until| *until > now);
             let definition = Found::Repeated(row).stored().map(|stored| stored.definition);
-            let Some(within) = definition.as_ref().and_then(within_of) else { return Ok(()) };
+            let alerts = definition.map(|definition| self.alerts(app, &definition));
+            let Some(within) = alerts.and_then(|alerts| alerts.success_within) else {
+                return Ok(());
+            };
             let since = match paused {
                 Some(until) => until,
                 None => watch.state.since().min(now),
@@ -287,7 +295,7 @@ impl Catalog {
             let by_name = ScheduleQuery::new().name(model::name(app, key));
             let row = self.client.schedules(by_name).await?.pop().map(Found::Repeated);
             let stored = row.and_then(|row| row.stored());
-            if stored.is_some_and(|stored| stored.definition.is_watched()) {
+            if stored.is_some_and(|stored| self.alerts(app, &stored.definition).is_watched()) {
                 // Another has made it meanwhile.
                 return Ok(());
             }
@@ -317,7 +325,8 @@ impl Catalog {
         found: Option<&Watch>,
         now: Time,
     ) -> std::result::Result<(), StoreError> {
-        let (mut state, within) = (State::new(app, key, now), within_of(definition));
+        let mut state = State::new(app, key, now);
+        let within = self.alerts(app, definition).success_within;
         let is_done = match found {
             None if within.is_none() => true,
             None => matches!(self.make_watch(&state, within).await?, Created::Created(_)),
@@ -344,7 +353,7 @@ impl Catalog {
         most: u32,
         now: Time,
     ) -> std::result::Result<u32, StoreError> {
-        let (run, within) = (run.to_string(), within_of(definition));
+        let (run, within) = (run.to_string(), self.alerts(app, definition).success_within);
         let found = self.watch(app, key).await?;
         let mut state =
             found.as_ref().map_or_else(|| State::new(app, key, now), |watch| watch.state.clone());
@@ -360,8 +369,8 @@ impl Catalog {
         if is_done { Ok(counted(&state)) } else { Err(contended()) }
     }
 
-    /// Finds the schedule of this key and identity, if it is enabled, and has a definition that
-    /// disables it after dead runs of this callback. Returns its row, and their number.
+    /// Finds the schedule of this key and identity, if it is enabled, and is to be disabled after
+    /// dead runs of this callback. Returns its row, and their number.
     pub(crate) async fn disabled_by_dead(
         &self,
         (app, key): (&str, &str),
@@ -371,7 +380,8 @@ impl Catalog {
         let present = self.present((app, key), id).await?;
         let of_it =
             present.filter(|(row, definition)| row.enabled && definition.callback == *callback);
-        Ok(of_it.and_then(|(row, definition)| Some((row, definition.disable_after?))))
+        let most = |definition: &Definition| self.alerts(app, definition).disable_after;
+        Ok(of_it.and_then(|(row, definition)| Some((row, most(&definition)?))))
     }
 
     /// Finds the schedule of this key and identity, and what it is now.

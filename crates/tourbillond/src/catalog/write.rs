@@ -284,12 +284,13 @@ impl<'a> Draft<'a> {
                     let (of, new) = ((self.app, self.key), &stored.definition);
                     let old = found.stored().map(|old| old.definition);
                     let old = old.filter(|_| row.enabled);
+                    let is_watched = |of: &Definition| catalog.alerts(self.app, of).is_watched();
                     if new.enabled && old.as_ref() != Some(new) {
                         catalog.see_to_watch(of, new, old.as_ref(), now).await?;
                     }
                     let changed = self.upsert(catalog, schedule, payload, Some(version)).await?;
                     if changed == Upsert::Changed
-                        && old.is_some_and(|old| old.is_watched() && !new.is_watched())
+                        && old.is_some_and(|old| is_watched(&old) && !is_watched(new))
                     {
                         catalog.end_watch(self.app, self.key).await;
                     }

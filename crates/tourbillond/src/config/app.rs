@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::{ClientCertificate, OAuth, Proxies, ProxySettings, Trust};
-use crate::model::{AppLimits, Notify};
+use crate::model::{Alerts, AppLimits, Notify};
 use crate::net::{Destination, Network};
 
 /// The longest name of an app.
@@ -44,6 +44,10 @@ pub struct App {
     pub secrets: Vec<Secret>,
     /// Receiver of the notices of schedules that have none of their own.
     pub notify: Option<Notify>,
+    /// Time within which a run has to succeed of a schedule that has no `success_within`.
+    pub success_within: Option<String>,
+    /// Number of dead runs in a row after which a schedule is disabled that has no `disable_after`.
+    pub disable_after: Option<u32>,
     /// Values of headers, by the names that callbacks of this app have for them.
     pub header_secrets: BTreeMap<String, HeaderSecret>,
     /// PEM file of authorities whose certificates receivers may have, beside Mozilla's.
@@ -282,6 +286,23 @@ impl App {
         self
     }
 
+    /// Returns the alerts of schedules that have none of their own.
+    pub(crate) fn alerts(&self) -> Alerts {
+        Alerts::new(self.success_within.as_ref(), self.disable_after, Alerts::default())
+    }
+
+    fn check_alerts(&self) -> Result<(), String> {
+        if let Some(text) = &self.success_within {
+            let within = Alerts::success_within(text);
+            let within = within.map_err(|why| format!("`success_within`: {why}"))?;
+            if !within.is_zero() && self.notify.is_none() {
+                return Err("`success_within` needs a `notify`, which gets the notice".to_owned());
+            }
+        }
+        let checked = self.disable_after.map_or(Ok(()), Alerts::check_disable_after);
+        checked.map_err(|why| format!("`disable_after`: {why}"))
+    }
+
     pub(super) fn check(&self, name: &str) -> Result<(), String> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         let is_path = matches!(name, "." | "..");
@@ -299,6 +320,7 @@ impl App {
         if let Some((field, _)) = none {
             return Err(format!("`limits.{field}` is zero"));
         }
+        self.check_alerts()?;
         for secret in &self.secrets {
             secret.standard_key().map_err(|why| format!("`secrets`: {why}"))?;
         }

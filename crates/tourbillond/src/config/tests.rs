@@ -1,4 +1,5 @@
 use std::io::Write as _;
+use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 
@@ -148,6 +149,32 @@ fn what_makes_no_sense_is_refused_with_its_place() {
     assert!(refused("keep = 'long'").contains("keep"));
     assert!(refused("xtimer_zone = 'Mars/Olympus'").contains("Mars/Olympus"));
     assert!(refused("xtimer_app = 'nothing'").contains("no app `nothing`: add it"));
+}
+
+#[test]
+fn an_app_has_alerts_for_schedules_without_their_own() {
+    let notify = "notify = { url = 'https://h/' }\n";
+    let app = |lines: &str| format!("[apps.a]\n{lines}");
+    let hours = |hours: u64| Some(Duration::from_secs(hours * 3_600));
+    for (lines, success_within, disable_after) in [
+        ("", None, None),
+        (&*format!("{notify}success_within = '25h'\ndisable_after = 5"), hours(25), Some(5)),
+        ("success_within = '0s'\ndisable_after = 0", None, None),
+    ] {
+        let (_file, flags) = file(&app(lines));
+        let alerts = load(&flags).unwrap().1.apps["a"].alerts();
+        assert_eq!((alerts.success_within, alerts.disable_after), (success_within, disable_after));
+    }
+    for (wrong, why) in [
+        ("success_within = '25h'", "`success_within` needs a `notify`"),
+        (&*format!("{notify}success_within = 'often'"), "`success_within`: `often` is not a span"),
+        (&*format!("{notify}success_within = '1ms'"), "it is shorter than a second"),
+        (&*format!("{notify}success_within = '9000h'"), "it is longer than a year"),
+        ("disable_after = 101", "`disable_after`: it is not within 0 to 100"),
+    ] {
+        let refused = refused(&app(wrong));
+        assert!(refused.contains("apps.a") && refused.contains(why), "{wrong}: {refused}");
+    }
 }
 
 #[test]

@@ -137,15 +137,14 @@ impl Notice<'_> {
         self.make(Event::Dead, &self.fire.id().to_string(), ended).await
     }
 
-    /// Counts a run that is dead, as the present definition of its schedule says. Disables the
-    /// schedule, and makes the notice, if so many in a row are dead. Returns as
-    /// [`dead`](Self::dead) does.
+    /// Counts a run that is dead, as its schedule has it at present. Disables the schedule, and
+    /// makes the notice, if so many in a row are dead. Returns as [`dead`](Self::dead) does.
     pub(super) async fn counted(&self, definition: &Definition, ended: &EndedAttempt) -> bool {
         let schedule = self.fire.schedule();
-        if definition.disable_after.is_none() || schedule.is_none() {
+        let (catalog, run) = (&self.service.catalog, self.fire.id());
+        if catalog.alerts(self.app, definition).disable_after.is_none() || schedule.is_none() {
             return true;
         }
-        let (catalog, run) = (&self.service.catalog, self.fire.id());
         let (of, now) = ((self.app, self.key), self.fire.claimed());
         let look = || catalog.disabled_by_dead(of, schedule, &definition.callback);
         let count = || async {
@@ -176,19 +175,20 @@ impl Notice<'_> {
     /// the run before it of the same schedule was dead or the schedule had not succeeded in time.
     /// Returns as [`dead`](Self::dead) does.
     pub(super) async fn recovered(&self, definition: &Definition, ended: &EndedAttempt) -> bool {
-        let is_watched = definition.is_watched();
-        if self.fire.schedule().is_none() || self.notify.is_none() && !is_watched {
+        let (catalog, now) = (&self.service.catalog, self.fire.claimed());
+        let is_watched = |of: &Definition| catalog.alerts(self.app, of).is_watched();
+        let was_watched = is_watched(definition);
+        if self.fire.schedule().is_none() || self.notify.is_none() && !was_watched {
             return true;
         }
-        let (catalog, now) = (&self.service.catalog, self.fire.claimed());
         let of = (self.app, self.key);
         let look = || async {
             let dead = catalog.dead_before(self.app, self.key).await?;
-            if !is_watched {
+            if !was_watched {
                 return Ok((dead, None, None));
             }
             let present = catalog.present(of, self.fire.schedule()).await?;
-            let present = present.map(|(_, definition)| definition).filter(Definition::is_watched);
+            let present = present.map(|(_, definition)| definition).filter(is_watched);
             let watch = match present {
                 Some(_) => catalog.watch(self.app, self.key).await?,
                 None => None,

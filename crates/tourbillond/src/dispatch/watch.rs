@@ -1,5 +1,6 @@
 //! Tells that schedules have not succeeded in time: the worker of their watches.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,35 @@ pub(super) async fn run(service: Arc<Service>) {
     let Some(mut watches) = service.worker(WATCH, PREFETCH) else { return };
     while let Some(fire) = watches.next().await {
         judge(&service, fire).await;
+    }
+}
+
+/// Sees to it that schedules are watched which were there before their app had a `success_within`,
+/// or this one: at the start, and whenever that time is another. Ends once the service is stopped.
+pub(super) async fn follow(service: Arc<Service>) {
+    let mut configs = service.follow();
+    let mut known = HashMap::new();
+    loop {
+        let config = configs.borrow_and_update().clone();
+        known.retain(|name, _| config.apps.contains_key(name));
+        for (name, app) in &config.apps {
+            let within = app.alerts().success_within;
+            let before = known.insert(name.clone(), within);
+            if before == Some(within) || within.is_none() {
+                continue;
+            }
+            let is_new = before == Some(None);
+            while let Err(error) = service.catalog.see_to_watches(name, is_new).await {
+                if service.stats().is_none() {
+                    return;
+                }
+                warn!(app = name, %error, "schedules were not looked through for their watches");
+                service.timer.sleep(PAUSE).await;
+            }
+        }
+        if configs.changed().await.is_err() {
+            return;
+        }
     }
 }
 

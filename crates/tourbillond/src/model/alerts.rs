@@ -1,6 +1,7 @@
-//! Alerts of a schedule: their receiver, and the reason for which it is disabled.
+//! Alerts of a schedule: their receiver, what they wait for, and why it is disabled.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -31,6 +32,74 @@ impl Notify {
             success: Vec::new(),
             complete_within: None,
         }
+    }
+}
+
+/// Alerts that are in force: those of a schedule, or of its app in their place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Alerts {
+    /// Time within which a run has to succeed.
+    pub(crate) success_within: Option<Duration>,
+    /// Number of dead runs in a row after which a schedule is disabled.
+    pub(crate) disable_after: Option<u32>,
+}
+
+impl Alerts {
+    /// Shortest time within which a run may have to succeed.
+    const SHORTEST: Duration = Duration::from_secs(1);
+
+    /// Longest time within which a run may have to succeed.
+    const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+    /// Most dead runs in a row before a schedule is disabled.
+    const DEAD_MAX: u32 = 100;
+
+    /// Makes those of these fields, each with the one of `of_app` in its place if it is missing.
+    /// Zero stands for none.
+    pub(crate) fn new(
+        success_within: Option<&String>,
+        disable_after: Option<u32>,
+        of_app: Self,
+    ) -> Self {
+        let span = |text: &String| super::span(text).ok().filter(|span| !span.is_zero());
+        let count = |count| Some(count).filter(|count| *count > 0);
+        Self {
+            success_within: success_within.map_or(of_app.success_within, span),
+            disable_after: disable_after.map_or(of_app.disable_after, count),
+        }
+    }
+
+    /// Reads a time within which a run has to succeed, or zero.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which it can be none.
+    pub(crate) fn success_within(text: &str) -> Result<Duration, String> {
+        let within = super::span(text)?;
+        if within > Self::LONGEST {
+            return Err("it is longer than a year".to_owned());
+        }
+        if !within.is_zero() && within < Self::SHORTEST {
+            return Err("it is shorter than a second".to_owned());
+        }
+        Ok(within)
+    }
+
+    /// Checks a number of dead runs.
+    ///
+    /// # Errors
+    ///
+    /// The numbers that it can be.
+    pub(crate) fn check_disable_after(count: u32) -> Result<(), String> {
+        match count {
+            0..=Self::DEAD_MAX => Ok(()),
+            _ => Err(format!("it is not within 0 to {}", Self::DEAD_MAX)),
+        }
+    }
+
+    /// Returns whether a schedule with them has a watch.
+    pub(crate) fn is_watched(self) -> bool {
+        self.success_within.is_some() || self.disable_after.is_some()
     }
 }
 

@@ -49,11 +49,19 @@ pub struct Defaults {
     pub on_time_within: String,
     /// Policy for attempts that fail.
     pub retry: RetryPolicy,
+    /// Time within which a run of a repeating schedule has to succeed, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_within: Option<String>,
+    /// Number of dead runs in a row after which a repeating schedule is disabled, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disable_after: Option<u32>,
 }
 
 impl Default for Defaults {
+    /// Returns those of an app that has none of its own.
     fn default() -> Self {
         let [timeout, on_time_within] = [TIMEOUT, ON_TIME_WITHIN].map(str::to_owned);
-        Self { timeout, on_time_within, retry: RetryPolicy::default() }
+        let retry = RetryPolicy::default();
+        Self { timeout, on_time_within, retry, success_within: None, disable_after: None }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 
-use super::{Callback, Notify, When, span};
+use super::{Alerts, Callback, Notify, When, span};
 
 /// Definition of a schedule or a one-shot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -44,11 +44,11 @@ pub struct Definition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<Notify>,
     /// Time within which a run has to succeed after the last success, such as `25h`; otherwise a
-    /// notice says so. Repeating schedules only.
+    /// notice says so. Repeating schedules only; the app's if it is missing, and `0s` for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_within: Option<String>,
     /// Number of dead runs in a row after which the schedule is disabled: 1 to 100. Repeating
-    /// schedules only.
+    /// schedules only; the app's if it is missing, and 0 for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_after: Option<u32>,
     /// True to enable the schedule.
@@ -78,6 +78,11 @@ impl Definition {
             disable_after: None,
             enabled: true,
         }
+    }
+
+    /// Returns the alerts that are in force, in an app with these.
+    pub(crate) fn alerts(&self, of_app: Alerts) -> Alerts {
+        Alerts::new(self.success_within.as_ref(), self.disable_after, of_app)
     }
 
     /// Returns 32 hexadecimal digits that no other definition has.

@@ -1,6 +1,9 @@
 use serde_json::{Value, json};
+use tourbillon::Timer;
+use tourbillon_durable::store::Memory;
+use tourbillond::config::App;
 
-use super::{Api, SCHEDULES, definition, nightly, one};
+use super::{Api, SCHEDULES, definition, nightly, one, open};
 
 /// A definition with all alerts.
 fn watched() -> Value {
@@ -38,13 +41,14 @@ async fn alerts_are_read_as_they_were_put_but_for_what_lets_somebody_in() {
 #[tokio::test]
 async fn alerts_that_make_no_sense_are_refused_by_field() {
     let api = Api::new();
-    let cases: [(&str, Value, &str); 6] = [
+    let cases: [(&str, Value, &str); 7] = [
         ("notify", json!({ "url": "ftp://h/" }), "notify.url"),
         ("notify", json!({ "url": "https://h.example/", "method": "GET" }), "notify.method"),
         ("notify", Value::Null, "success_within"),
         ("success_within", json!("1ms"), "success_within"),
         ("success_within", json!("often"), "success_within"),
-        ("disable_after", json!(0), "disable_after"),
+        ("success_within", json!("9000h"), "success_within"),
+        ("disable_after", json!(101), "disable_after"),
     ];
     for (field, value, wrong) in cases {
         let mut definition = watched();
@@ -68,4 +72,24 @@ async fn alerts_that_make_no_sense_are_refused_by_field() {
         once.as_object_mut().unwrap().remove(field);
     }
     api.put(&one("a"), once).await.expect(201);
+}
+
+#[tokio::test]
+async fn the_alerts_of_an_app_are_shown_as_its_defaults_and_a_zero_is_none() {
+    let mut config = open();
+    let alerts = json!({ "success_within": "25h", "disable_after": 5 });
+    let app = serde_json::from_value::<App>(alerts).unwrap();
+    config.apps.insert("watched".to_owned(), app);
+    let api = Api::with(Box::new(Memory::new(&Timer::global())), config);
+    let apps = api.get("/v1/apps").await.expect(200);
+    let defaults = |app: usize| &apps[app]["defaults"];
+    assert_eq!(apps[1]["name"], "watched");
+    for (field, value) in [("success_within", json!("25h")), ("disable_after", json!(5))] {
+        assert_eq!((defaults(0).get(field), defaults(1)[field].clone()), (None, value));
+    }
+    // Nobody is to get a notice, so none is missed.
+    let mut none = definition(nightly());
+    (none["success_within"], none["disable_after"]) = (json!("0s"), json!(0));
+    let shown = api.put(&one("a"), none).await.expect(201);
+    assert_eq!((&shown["success_within"], &shown["disable_after"]), (&json!("0s"), &json!(0)));
 }

@@ -13,14 +13,23 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
 use super::tls::Authority;
-use super::{LIMIT, SCHEDULES, Tourbillond, first, is_kept};
+use super::{LIMIT, Tourbillond, first, is_kept};
 
 /// A call: its head, and the client certificate that it came with.
 type Call = (String, Option<CertificateDer<'static>>);
 
-/// Starts a receiver by TLS that says yes to each call. With `asks`, a client needs a certificate.
-/// Returns its port.
+/// Starts a receiver by TLS that says yes to each call, as [`tls_receiver_and`] does.
 fn tls_receiver(authority: &Authority, asks: bool) -> (u16, Receiver<Call>) {
+    tls_receiver_and(authority, asks, |_| ("204 Done", String::new()))
+}
+
+/// Starts a receiver by TLS that answers a call by its head: with a status and a body. With `asks`,
+/// a client needs a certificate. Returns its port.
+fn tls_receiver_and(
+    authority: &Authority,
+    asks: bool,
+    answer: impl Fn(&str) -> (&'static str, String) + Send + 'static,
+) -> (u16, Receiver<Call>) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone());
     let builder = builder.with_safe_default_protocol_versions().unwrap();
@@ -48,8 +57,13 @@ fn tls_receiver(authority: &Authority, asks: bool) -> (u16, Receiver<Call>) {
             }
             if head.ends_with(b"\r\n\r\n") {
                 let shown = stream.conn.peer_certificates().map(|chain| chain[0].clone());
-                let _ = called.send((String::from_utf8(head).unwrap(), shown));
-                let _ = stream.write_all(b"HTTP/1.1 204 Done\r\nconnection: close\r\n\r\n");
+                let head = String::from_utf8(head).unwrap();
+                let length = header(&head, "content-length").unwrap_or("0").parse().unwrap();
+                // What is sent and not read would reset the connection, and the answer with it.
+                let _ = stream.read_exact(&mut vec![0; length]);
+                let (status, body) = answer(&head);
+                let _ = called.send((head, shown));
+                let _ = write!(stream, "HTTP/1.1 {status}\r\nconnection: close\r\n\r\n{body}");
             }
             stream.conn.send_close_notify();
             let _ = stream.flush();
@@ -58,16 +72,26 @@ fn tls_receiver(authority: &Authority, asks: bool) -> (u16, Receiver<Call>) {
     (port, calls)
 }
 
+/// Returns the value of a header.
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
 /// Makes a one-shot of one attempt, and returns its run once that has ended.
 fn called(service: &Tourbillond, app: &str, key: &str, url: &str) -> Value {
-    let once = json!({
-        "key": key, "when": { "after": "0s" }, "retry": { "attempts": 1 },
-        "callback": { "url": url, "timeout": "100s" },
-    });
+    make(service, app, key, json!({ "url": url }));
+    ended(service, app, key)
+}
+
+/// Makes a one-shot of one attempt.
+fn make(service: &Tourbillond, app: &str, key: &str, mut callback: Value) {
+    callback["timeout"] = json!("100s");
+    let retry = json!({ "attempts": 1 });
+    let once =
+        json!({ "key": key, "when": { "after": "0s" }, "retry": retry, "callback": callback });
     let path = format!("/v1/apps/{app}/schedules");
     let (status, answer) = service.call("", "POST", &path, &once);
     assert_eq!(status, 201, "{answer}");
-    ended(service, app, key)
 }
 
 /// Waits for the end of a run.
@@ -209,10 +233,9 @@ fn token_receiver() -> (u16, Receiver<(String, String)>) {
             while !head.ends_with("\r\n\r\n") {
                 assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
             }
-            let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
-            let length = header("content-length: ").map_or(0, |length| length.parse().unwrap());
+            let length = header(&head, "content-length").unwrap_or("0").parse().unwrap();
             stream.read_exact(&mut vec![0; length]).unwrap();
-            let token = header("authorization: ").unwrap_or_default();
+            let token = header(&head, "authorization").unwrap_or_default();
             let (status, body) = if head.starts_with("POST /token ") {
                 granted += 1;
                 let token = format!("hunter2-number-{granted}");
@@ -247,13 +270,8 @@ fn a_token_that_is_refused_is_fetched_anew_once_within_the_attempt_and_kept_nowh
     let service = Tourbillond::start(folder.path(), &["--config", "apps.toml"]);
     let headers = json!({ "Authorization": { "secret": "erp" } });
     for key in ["one", "other"] {
-        let once = json!({
-            "key": key, "when": { "after": "0s" }, "retry": { "attempts": 1 }, "callback": {
-                "url": format!("http://127.0.0.1:{port}/hook"), "headers": headers,
-                "timeout": "100s",
-            },
-        });
-        assert_eq!(service.call("", "POST", SCHEDULES, &once).0, 201);
+        let url = format!("http://127.0.0.1:{port}/hook");
+        make(&service, "default", key, json!({ "url": url, "headers": headers }));
         let run = ended(&service, "default", key);
         assert_eq!((&run["state"], &run["attempts"]), (&json!("succeeded"), &json!(1)), "{run}");
         let attempt = &run["ended_attempts"][0];
@@ -267,5 +285,94 @@ fn a_token_that_is_refused_is_fetched_anew_once_within_the_attempt_and_kept_nowh
     assert_eq!(calls[..4], expected);
     assert_eq!(calls[4], of("/hook", second), "the token is kept for the next attempt");
     assert!(!is_kept(folder.path(), "hunter2"));
+    assert!(service.stop());
+}
+
+#[test]
+fn a_token_is_fetched_by_tls_from_an_authority_of_the_apps_own_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let own = authority.issue(folder.path());
+    // The endpoint and the receiver ask for the app's certificate.
+    let (port, calls) = tls_receiver_and(&authority, true, |head| {
+        let granted = json!({ "access_token": "hunter2-token", "token_type": "Bearer" });
+        match head.starts_with("POST /token ") {
+            true => ("200 OK", granted.to_string()),
+            false => ("200 OK", String::new()),
+        }
+    });
+    let app = |name: &str, trust: &str| {
+        format!(
+            "[apps.{name}]\nnetworks = ['127.0.0.0/8']\n{trust}\
+             [apps.{name}.header_secrets.erp]\nhosts = ['localhost']\n\
+             [apps.{name}.header_secrets.erp.oauth]\n\
+             token_url = 'https://localhost:{port}/token'\n\
+             client_id = 'a'\nclient_secret = 'hunter2-secret'\n"
+        )
+    };
+    let certificate = "certificate = 'chain.pem', key = 'key.pem', hosts = ['localhost']";
+    let trust = format!("ca = 'ca.pem'\nclient_certificates = [{{ {certificate} }}]\n");
+    let text = app("default", "") + &app("inner", &trust);
+    std::fs::write(folder.path().join("apps.toml"), text).unwrap();
+    let service = Tourbillond::start(folder.path(), &["--config", "apps.toml"]);
+    let run = |app: &str| {
+        let url = format!("https://localhost:{port}/hook");
+        let headers = json!({ "Authorization": { "secret": "erp" } });
+        make(&service, app, "one", json!({ "url": url, "headers": headers }));
+        ended(&service, app, "one")
+    };
+    // Without that authority, neither the secret of the client nor a request is sent.
+    let dead = run("default");
+    let why = dead["ended_attempts"][0]["error"].as_str().unwrap();
+    assert!(why.starts_with("the token of `erp`: "), "{why}");
+    assert!(why.contains("UnknownIssuer"), "{why}");
+    assert!(calls.try_recv().is_err());
+    let done = run("inner");
+    assert_eq!(done["state"], "succeeded", "{done}");
+    for (path, sent) in [("/token", "Basic "), ("/hook", "Bearer hunter2-token")] {
+        let (head, shown) = calls.recv_timeout(LIMIT).unwrap();
+        assert!(head.starts_with(&format!("POST {path} HTTP/1.1\r\n")), "{head}");
+        assert!(header(&head, "authorization").unwrap().starts_with(sent), "{head}");
+        assert_eq!(shown.as_ref(), Some(&own), "{path}");
+    }
+    assert!(calls.try_recv().is_err());
+    assert!(!is_kept(folder.path(), "hunter2"));
+    assert!(service.stop());
+}
+
+#[test]
+fn a_receiver_by_tls_answers_202_and_completes_its_attempt_later_by_a_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    authority.issue(folder.path());
+    let (port, calls) =
+        tls_receiver_and(&authority, false, |_| ("202 Accepted", "queued".to_owned()));
+    let text = "[apps.default]\nnetworks = ['127.0.0.0/8']\nca = 'ca.pem'\nca_only = true\n\
+                secrets = ['a secret of the app']\n";
+    std::fs::write(folder.path().join("apps.toml"), text).unwrap();
+    let service = Tourbillond::start(folder.path(), &["--config", "apps.toml"]);
+    let url = format!("https://localhost:{port}/load");
+    for (key, outcome, state) in [("good", "succeeded", "succeeded"), ("bad", "failed", "dead")] {
+        make(&service, "default", key, json!({ "url": url, "complete_within": "6h" }));
+        let (head, _) = calls.recv_timeout(LIMIT).unwrap();
+        let of_attempt = |name: &str| header(&head, &format!("tourbillon-completion-{name}"));
+        let (path, token) = (of_attempt("path").unwrap(), of_attempt("token").unwrap());
+        let waiting = first(&service, &format!("/v1/apps/default/runs?key={key}&state=waiting"));
+        assert_eq!(waiting["state"], "waiting", "{waiting}");
+        let call = json!({ "outcome": outcome, "text": "42 rows" });
+        assert_eq!(service.call("", "POST", path, &call).0, 401);
+        for _ in 0..2 {
+            let (status, answer) = service.call(token, "POST", path, &call);
+            assert_eq!((status, &answer["outcome"]), (200, &json!(outcome)), "{answer}");
+        }
+        let run = ended(&service, "default", key);
+        assert_eq!(run["state"], state, "{run}");
+        let attempt = &run["ended_attempts"][0];
+        assert_eq!((&attempt["status"], &attempt["answer"]), (&json!(202), &json!("queued")));
+        assert_eq!(attempt["completion"]["state"], outcome, "{run}");
+        assert!(attempt["timing"]["tls_ms"].is_u64(), "{run}");
+        assert!(run.to_string().contains("42 rows"), "{run}");
+    }
+    assert!(calls.try_recv().is_err(), "what is completed is not called again");
     assert!(service.stop());
 }

@@ -149,6 +149,16 @@ fn a_list_by_what_it_has_an_index_for_walks_no_table_and_sorts_nothing() {
         }
     }
     let kind = || ScheduleQuery::new().kind("mail");
+    // A page of those of a state, as the service asks for it.
+    let by = "SEARCH tourbillon_schedule USING INDEX tourbillon_schedule_";
+    for (is_enabled, index) in [(true, "enabled"), (false, "disabled")] {
+        let of_state = kind().prefix("a/").enabled(is_enabled);
+        for query in [of_state.clone(), of_state.after("a/7")] {
+            let list = lists::schedules(&query);
+            let expected = format!("{by}{index} (kind=? AND name>? AND name<?)");
+            assert_eq!(plan(&connection, list.sql()), [expected], "{query:?}");
+        }
+    }
     for query in [kind(), kind().prefix("a/"), kind().name("a/1"), kind().enabled(true)] {
         for step in plan(&connection, lists::schedules(&query).sql()) {
             let is_bad = step.starts_with("SCAN") || step.contains("TEMP B-TREE");

@@ -394,3 +394,121 @@ async fn a_watch_without_a_schedule_ends_by_itself() {
     }
     service.stop().await;
 }
+
+/// An app whose notices go to the receiver, with alerts for schedules that have none of their own.
+fn alerted(receiver: &Receiver, success_within: &str, disable_after: u32) -> App {
+    let success_within = Some(success_within.to_owned());
+    App { success_within, disable_after: Some(disable_after), ..told(receiver) }
+}
+
+#[tokio::test]
+async fn the_alerts_of_an_app_hold_for_schedules_that_have_none_of_their_own() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", alerted(&receiver, "2h", 2))]);
+    let mut bad = rare(&receiver, "500");
+    // One that has zero has none, and one that has its own has those.
+    for (own, ends) in [(Some(0), 3), (Some(3), 3), (None, 2)] {
+        bad["disable_after"] = json!(own);
+        put(&service, "k", bad.clone()).await;
+        for end in 1..=ends {
+            run_once(&service).await;
+            let is_last = end == ends && own != Some(0);
+            let expected = if is_last { &["dead", "disabled"][..] } else { &["dead"] };
+            assert_eq!(events(&mut receiver), expected, "{own:?} {end}");
+        }
+        assert_eq!(shown(&service).await.enabled, own == Some(0), "{own:?}");
+        service.catalog.remove("a", "k").await.unwrap();
+    }
+    let watch = async |key| service.catalog.watch("a", key).await.unwrap();
+    for (key, own, hours) in [("app", None, Some(2)), ("own", Some("1h"), Some(1))] {
+        let mut definition = rare(&receiver, "200");
+        definition["success_within"] = json!(own);
+        let before = service.client.now().await.unwrap();
+        put(&service, key, definition).await;
+        let due = watch(key).await.map(|watch| watch.due().since(before).as_secs() / 3_600);
+        assert_eq!(due, hours, "{key}");
+    }
+    let mut none = rare(&receiver, "200");
+    (none["success_within"], none["disable_after"]) = (json!("0s"), json!(0));
+    put(&service, "none", none).await;
+    assert!(watch("none").await.is_none());
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn schedules_that_were_there_before_are_watched_once_their_app_says_so() {
+    let receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    let now = async || service.client.now().await.unwrap();
+    let (hour, before) = (Duration::from_secs(3_600), now().await);
+    let minute = (before.as_micros() / 60_000_000 + 30) % 60;
+    let mut counted = rare(&receiver, "200");
+    // Hourly, and not before the test is over.
+    counted["when"] = json!({ "cron": format!("{minute} * * * *"), "zone": "UTC" });
+    put(&service, "k", counted.clone()).await;
+    put(&service, "off", counted.clone()).await;
+    service.catalog.switch("a", "off", false).await.unwrap();
+    counted["disable_after"] = json!(9);
+    put(&service, "counted", counted.clone()).await;
+    let run = tourbillon_durable::TimerId::from_bits(1);
+    let definition = serde_json::from_value(counted).unwrap();
+    let long_ago = before - 1_000 * hour;
+    let noted = service.catalog.note_death(("a", "counted"), &definition, run, 9, long_ago).await;
+    assert_eq!(noted.unwrap(), 1);
+    let watch = async |key| service.catalog.watch("a", key).await.unwrap();
+    assert!(watch("k").await.is_none());
+    for (within, hours) in [("5h", 5), ("2h", 2)] {
+        let app = App { success_within: Some(within.to_owned()), ..told(&receiver) };
+        service.reload(config(&[("a", app)]));
+        for key in ["k", "counted"] {
+            // From when the app has said so first.
+            let due = loop {
+                let latest = now().await + hours * hour;
+                let due = watch(key).await.map(|watch| watch.due());
+                if let Some(due) = due.filter(|due| *due <= latest) {
+                    break due;
+                }
+                service.timer.sleep(Duration::from_millis(5)).await;
+            };
+            assert!(due >= before + hours * hour, "{key}: {due:?}");
+        }
+    }
+    assert!(watch("off").await.is_none());
+    // Its dead runs are counted on.
+    let other = tourbillon_durable::TimerId::from_bits(2);
+    let noted = service.catalog.note_death(("a", "counted"), &definition, other, 9, now().await);
+    assert_eq!(noted.await.unwrap(), 2);
+    // Without the time, the watch of a schedule ends once it is due.
+    let judged = async || {
+        let state = json!({ "app": "a", "key": "k", "since_us": long_ago.as_micros() });
+        service.catalog.judge(&serde_json::from_value(state).unwrap()).await.unwrap().0
+    };
+    assert_eq!(judged().await, Judged::Silent);
+    service.reload(config(&[("a", told(&receiver))]));
+    assert_eq!(judged().await, Judged::Over);
+    // No success was noted meanwhile, so one is awaited from now on.
+    let again = now().await;
+    while watch("k").await.unwrap().due() < again + 2 * hour {
+        for within in [None, Some("2h".to_owned())] {
+            let app = App { success_within: within, ..told(&receiver) };
+            service.reload(config(&[("a", app)]));
+            service.timer.sleep(Duration::from_millis(5)).await;
+        }
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_schedule_that_does_not_succeed_within_the_time_of_its_app_tells_it() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", alerted(&receiver, "1s", 0))]);
+    let definition = json!({
+        "when": { "every": "1s" }, "overlap": "skip",
+        "callback": { "url": receiver.url(1, "hang"), "timeout": "300s" },
+    });
+    put(&service, "k", definition).await;
+    assert_eq!(notice(&mut receiver).await.1["event"], "no_success");
+    receiver.go.send_replace(true);
+    assert_eq!(notice(&mut receiver).await.1["event"], "recovered");
+    service.stop().await;
+}

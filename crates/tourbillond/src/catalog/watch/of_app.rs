@@ -1,0 +1,77 @@
+//! Watches by the `success_within` of an app, for schedules that were there before it.
+
+use std::time::Duration;
+
+use tourbillon_durable::Time;
+use tourbillon_durable::store::ScheduleRow;
+
+use super::{Judged, MARGIN, State, judge};
+use crate::catalog::error::Result;
+use crate::catalog::{Catalog, Found, ROWS};
+use crate::model;
+
+impl Catalog {
+    /// Sees to it that each enabled schedule of an app is watched that has to succeed within the
+    /// time of the app. If that time `is_new`, as the app had none before, successes were not
+    /// noted, and one is awaited from now on.
+    ///
+    /// It looks through all schedules of the app. A schedule that is made, put or enabled meanwhile
+    /// has its watch by that.
+    pub(crate) async fn see_to_watches(&self, app: &str, is_new: bool) -> Result<()> {
+        let now = self.reader.now().await?;
+        let mut live = self.repeating(app, "");
+        while let Some((name, found)) = live.next(ROWS).await? {
+            let stored = found.stored();
+            let (Found::Repeated(row), Some(stored), Some((_, key))) =
+                (&found, stored, model::app_and_key(&name))
+            else {
+                continue;
+            };
+            let within = self.alerts(app, &stored.definition).success_within;
+            // One with a time of its own has had its watch from the beginning.
+            let within = within.filter(|_| stored.definition.success_within.is_none());
+            if let Some(within) = within.filter(|_| row.enabled) {
+                self.see_to_watch_of_app((app, key), row, (within, is_new), now).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the watch of a schedule, if there is none, and moves one that is due too late.
+    ///
+    /// Of two nodes that do so at the same time, one finds the watch changed, and writes nothing.
+    async fn see_to_watch_of_app(
+        &self,
+        (app, key): (&str, &str),
+        row: &ScheduleRow,
+        (within, is_new): (Duration, bool),
+        now: Time,
+    ) -> Result<()> {
+        let Some(watch) = self.watch(app, key).await? else {
+            self.make_watch(&State::new(app, key, now), Some(within)).await?;
+            return Ok(());
+        };
+        if watch.is_notified(now) {
+            return Ok(());
+        }
+        let due = watch.timer.new.due;
+        // One that is never due has counted dead runs alone.
+        if is_new || due == Time::NEVER {
+            let state = State { since_us: now.as_micros(), ..watch.state.clone() };
+            self.write_watch(&watch, &state, now + within).await?;
+            return Ok(());
+        }
+        let Ok(rule) = &row.rule else { return Ok(()) };
+        let late = within + rule.policies.jitter;
+        let at = match judge(&rule.schedule, row.paused, Some(late), watch.state.since(), now) {
+            Judged::Over => return Ok(()),
+            Judged::Later(left) => now + left,
+            Judged::Silent => now,
+        };
+        // By less it is as it was judged last.
+        if at + MARGIN < due {
+            self.write_watch(&watch, &watch.state, at).await?;
+        }
+        Ok(())
+    }
+}
