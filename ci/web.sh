@@ -193,7 +193,7 @@ for place in "" BROWSER DEDICATED_WORKER; do
         tests_in . 2>&1 | tee "$log"
     )
     by="Node.js $(node --version)"
-    [ -z "$place" ] || by="$(chromium --version), in a ${place,,}"
+    [ -z "$place" ] || by="$(chromium --version | cut -d ' ' -f 1,2) (${place,,})"
     say_passed "$target" "$by" "$log"
 done
 
