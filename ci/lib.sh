@@ -59,6 +59,12 @@ some_tests() {
     return "$status"
 }
 
+# say_passed TARGET BY LOG: says how many tests have passed by a log, as docs/PLATFORMS.md has it.
+say_passed() {
+    awk -v target="$1" -v by="$2" '/^test result: ok/ { n += $4 }
+        END { print n + 0 " tests passed on " target ", by " by }' "$3"
+}
+
 # model_program TREE [CFG]: builds the models of a tree, apart from its ordinary build, and prints
 # the path of the program that has them. With a CFG those that are for it.
 model_program() (

@@ -41,25 +41,30 @@ tests=$(CARGO_TARGET_DIR=$target binary --all-features --test it)
 mapfile -t names < <(names_of "$models")
 [ ${#names[@]} -gt 0 ] || { echo "there are no models"; exit 1; }
 log=target/mutants/log
+limited=$PWD/ci/limited.sh
 
-# Each prints what failed first, and fails if nothing did. What hangs fails.
+# Each prints what failed first, and fails if nothing did. What hangs fails, and is said to.
 # A model is a process of its own: a deadlock that loom finds while a guard is alive aborts it.
 by_models() {
     for name in "${names[@]}"; do
-        LOOM_MAX_PREEMPTIONS=$1 timeout 300 "$models" --quiet --exact "$name" &>$log ||
-            { echo "$name" && return; }
+        LOOM_MAX_PREEMPTIONS=$1 "$limited" 300 "$models" --quiet --exact "$name" &>$log ||
+            { echo "$name$(why_ended)" && return; }
     done
     return 1
 }
 by_tests() {
     for binary in "$units" "$tests"; do
-        (cd "$tree" && some_tests timeout 300 "$binary" --quiet) &>$log || {
-            echo "test $(sed -nE "s/^thread '([^']+)'.* panicked at .*/\1/p" $log | tail -1)"
+        (cd "$tree" && some_tests "$limited" 300 "$binary" --quiet) &>$log || {
+            echo "test $(sed -nE "s/^thread '([^']+)'.* panicked at .*/\1/p" $log | tail -1)$(
+                why_ended
+            )"
             return
         }
     done
     return 1
 }
+# What `limited` has said.
+why_ended() { sed -nE 's/^(ended, as it still ran after [0-9]+ s): .*/ (\1)/p' $log | tail -1; }
 
 killer=$(by_models 1 || by_tests || true)
 [ -z "$killer" ] || { echo "without a fault there fails: $killer"; exit 1; }

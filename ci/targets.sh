@@ -109,6 +109,15 @@ prepare() {
     export TOURBILLON_EMULATOR=$emulator
 }
 
+# What `runner` is, with its version.
+by_what() {
+    case $runner in
+    "") echo "the kernel here" ;;
+    wine) wine --version | sed -E 's/^wine-([^ ]+).*/wine \1/' ;;
+    *) ${runner%% *} --version | sed -nE '1s/.* version ([^ ]+).*/qemu-user \1/p' ;;
+    esac
+}
+
 run_tests() {
     local target=$1 linker runner emulator packages skip log=$CARGO_TARGET_DIR/$1.log
     if ! prepare "$target"; then
@@ -117,8 +126,7 @@ run_tests() {
     fi
     if some_tests with_std "$target" test --locked --all-features --lib --test it \
         -- "${skip[@]}" 2>&1 | tee "$log"; then
-        tests=$(awk '/^test result: ok/ { n += $4 } END { print n " passed" }' "$log")
-        tests+=", by ${runner:-the kernel here}"
+        tests=$(say_passed "$target" "$(by_what)" "$log")
     else
         tests="FAILED" failed=yes
     fi

@@ -18,6 +18,6 @@ sleep 9
 EOF
 chmod +x "$work/init"
 
-timeout 120 "$uml" mem=256M rootfstype=hostfs rootflags=/ ro "init=$work/init" \
+ci/limited.sh 120 "$uml" mem=256M rootfstype=hostfs rootflags=/ ro "init=$work/init" \
     con=null con0=null,fd:1 quiet </dev/null 2>&1 | tee "$work/log"
 grep -q '1 passed' "$work/log"

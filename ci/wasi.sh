@@ -44,12 +44,16 @@ for_wasi() {
     env "${toolchain[@]}" cargo "$command" --locked "${std[@]}" --target "$target" "$@"
 }
 
+mkdir -p "$CARGO_TARGET_DIR"
+log=$CARGO_TARGET_DIR/$target.log
 say "the library's tests"
 # The crate without those dev-dependencies that do not build for WASI.
 some_tests for_wasi test --quiet --manifest-path platforms/miri/Cargo.toml --lib --test miri -- \
-    --skip threads:: --skip sync:: --skip panics
+    --skip threads:: --skip sync:: --skip panics 2>&1 | tee "$log"
 say "the tests of platforms/wasi/"
-some_tests for_wasi test --quiet --manifest-path platforms/wasi/Cargo.toml
+some_tests for_wasi test --quiet --manifest-path platforms/wasi/Cargo.toml 2>&1 | tee -a "$log"
+version=$(python3 -c 'from importlib.metadata import version; print(version("wasmtime"))')
+say_passed "$target" "wasmtime $version" "$log"
 say "the example"
 pipe=$CARGO_TARGET_DIR/pipe
 rm -f "$pipe" && mkfifo "$pipe"

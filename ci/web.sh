@@ -194,12 +194,17 @@ compare)
     ;;
 esac
 
+mkdir -p "$CARGO_TARGET_DIR"
+log=$CARGO_TARGET_DIR/tests.log
 for place in "" BROWSER DEDICATED_WORKER; do
     say "${place:-Node.js}"
     (
         [ -z "$place" ] || export "WASM_BINDGEN_USE_$place=1"
-        tests_in .
+        tests_in . 2>&1 | tee "$log"
     )
+    by="Node.js $(node --version)"
+    [ -z "$place" ] || by="$(chromium --version | cut -d ' ' -f 1,2) (${place,,})"
+    say_passed "$target" "$by" "$log"
 done
 
 say "features"

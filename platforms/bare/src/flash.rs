@@ -1,10 +1,14 @@
-//! A program that sleeps once, as small as it can be; and without the feature `timer` the same
-//! program that does not. Built, and not run.
+//! A program that sleeps once, as small as it can be: with the feature `timer` by this crate, with
+//! `embassy` by embassy-time's queue, and without both the same program that does not. Built, and
+//! not run.
 
 #![no_std]
 #![no_main]
 
 extern crate alloc;
+
+#[cfg(feature = "embassy")]
+mod queue;
 
 use alloc::boxed::Box;
 use core::hint::black_box;
@@ -23,6 +27,11 @@ use {riscv as _, riscv_rt::entry};
 static HEAP: LlffHeap = LlffHeap::empty();
 
 static TICKS: AtomicU32 = AtomicU32::new(0);
+
+#[cfg(any(feature = "timer", feature = "embassy"))]
+fn ticks() -> u64 {
+    TICKS.load(Ordering::Relaxed).into()
+}
 
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
@@ -45,12 +54,23 @@ fn main() -> ! {
 
         use tourbillon::{Timer, time::Instant};
 
-        let now = || Instant::from_ticks(TICKS.load(Ordering::Relaxed).into(), 1_000);
+        let now = || Instant::from_ticks(self::ticks(), 1_000);
         let (timer, mut driver) = Timer::builder().build_manual(now, || {});
         let mut sleep = pin!(timer.sleep(Duration::from_millis(5)));
         let mut cx = Context::from_waker(Waker::noop());
         while core::future::Future::poll(sleep.as_mut(), &mut cx).is_pending() {
             driver.turn();
+        }
+    }
+    #[cfg(feature = "embassy")]
+    {
+        use core::pin::pin;
+        use core::task::{Context, Waker};
+
+        let mut timer = pin!(embassy_time::Timer::after_millis(5));
+        let mut cx = Context::from_waker(Waker::noop());
+        while core::future::Future::poll(timer.as_mut(), &mut cx).is_pending() {
+            queue::turn();
         }
     }
     loop {
