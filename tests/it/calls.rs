@@ -183,8 +183,9 @@ fn a_callback_that_waits_for_a_timer_of_its_own_driver_panics_and_harms_no_other
     let timer = Timer::builder().build().expect("the options are valid");
     let mut sleep = timer.sleep(ms(1));
     let own = timer.clone();
-    // The deadline comes meanwhile, and the poll that sees it is the one that panics.
-    let (function, heard) = waiting(move || pollster::block_on(own.sleep(ms(1))));
+    // The deadline comes meanwhile, and the poll that sees it is the one that panics. It is far
+    // enough for the first poll to come before it on a slow machine.
+    let (function, heard) = waiting(move || pollster::block_on(own.sleep(ms(500))));
     let callback = timer.sleep(Duration::ZERO).call(function);
     assert!(!returned(&heard));
     pollster::block_on(&mut sleep);
