@@ -179,13 +179,13 @@ impl Reader<'_, '_> {
                 Some(visibility) if is_public(visibility) => true,
                 _ => self.of.as_ref().is_some_and(|(_, all_public)| *all_public),
             },
-            calls: within.flat_map(|(path, _)| self.from_root(path)).collect(),
+            calls: within.flat_map(|(path, _)| self.paths_from_root(path)).collect(),
         };
         self.found.push(function);
     }
 
     /// Returns what a path may be, from the root: by each import, and as one of this module.
-    fn from_root(&self, path: &[String]) -> Vec<Vec<String>> {
+    fn paths_from_root(&self, path: &[String]) -> Vec<Vec<String>> {
         let (first, rest) = path.split_first().expect("a path has a segment");
         let below = |before: &[String], rest: &[String]| [before, rest].concat();
         match (first.as_str(), &self.of) {
