@@ -1,5 +1,5 @@
-//! Meanings of errors, by themselves, and on a cluster: `ci/durable-postgres.sh`, in the repository,
-//! makes one.
+//! Meanings of errors, by themselves, and on a cluster, which `ci/durable-postgres.sh`, in the
+//! repository, makes.
 
 use super::super::cluster::Database;
 use super::super::schema::migrate;
