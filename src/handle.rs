@@ -84,6 +84,7 @@ impl EngineRef {
     pub(crate) fn of(handle: &Handle) -> Self {
         match GLOBAL.get() {
             Some(global) if ptr::eq(&**global, handle) => Self(None),
+            _ if handle.engine().is_inherited() => Self(Some(handle.engine().successor().take())),
             _ => Self(Some(handle.stakes.take())),
         }
     }

@@ -2,7 +2,8 @@
 //! preemptions.
 //!
 //! The bound of each is two, or what `LOOM_MAX_PREEMPTIONS` says, or none (`ci/loom.sh`, in the
-//! repository); of those with two drivers one less, and of some in which a driver ends one more.
+//! repository); of those with two drivers one less, and of some in which a driver ends, or an
+//! engine goes, one more.
 //! The clock of a model is moved by the model; a driver thread sleeps on it (`parker.rs`), so a
 //! deadline slept through is a deadlock, which loom reports. So is a driver that does not end: an
 //! execution is over only when all its threads are. Wakers are counted references of loom's, so a

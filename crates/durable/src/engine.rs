@@ -215,8 +215,8 @@ impl Builder {
     /// late by as much already. The longer, the fewer transactions; zero claims each at once. More
     /// than half a second is an error: what is late by a second is claimed by other nodes, too.
     ///
-    /// Each node that shares a load makes its own transactions. With so many times the linger as
-    /// there are nodes, they make together as many as one; timers are then later by as much.
+    /// Each node that shares a load makes its own transactions. Set it to 2 ms times the
+    /// number of nodes, and together they make as many as one; timers are then later by as much.
     pub fn claim_linger(mut self, span: Duration) -> Self {
         self.options.claim_linger = span;
         self
