@@ -42,6 +42,7 @@ weigh() {
 # tabulate: adds the rows of a target to the table, by what `run` has logged and `weigh` has set.
 tabulate() {
     local of ram future turn idle busy wait flash
+    [ "$(grep -c '^measured ' "$log")" = 2 ] || { echo "nothing was measured"; exit 1; }
     while read -r of ram future turn idle busy; do
         # Embassy's queue is turned while interrupts wait.
         wait=$busy flash=${added[1]}

@@ -54,7 +54,7 @@ const frame = {
   /** The names of the secrets that headers of an app's callbacks can have. */
   secretsOf: (app) => apps.get(app)?.header_secrets ?? [],
   /** What holds in an app where a definition says nothing. */
-  defaultsOf: (app) => apps.get(app).defaults,
+  defaultsOf: (app) => (apps.get(app) ?? [...apps.values()][0]).defaults,
   get chosen() { return chosen; },
   /** Whether the last overview is how it stands. */
   get isFresh() { return isFresh; },

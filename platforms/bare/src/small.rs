@@ -28,8 +28,8 @@ const TASKS: usize = 16;
 /// Bytes of the heap that a timer with sixteen sleeps may take.
 const HEAP_MAX: usize = 1_310;
 
-/// Instructions that a turn with nothing due, such a tick's handler, and one with all sixteen due
-/// may take: those of docs/PLATFORMS.md, and a margin.
+/// Most instructions of a turn with nothing due, of the tick's handler then, and of the handler
+/// with all sixteen due: those of docs/PLATFORMS.md, and a margin.
 const INSTRUCTIONS_MAX: [u32; 3] = if cfg!(target_arch = "riscv32") {
     [380, 760, 14_800]
 } else if cfg!(target_has_atomic = "ptr") {

@@ -19,16 +19,22 @@ use crate::service::Service;
     responses((status = 200, body = Vec<AppView>, description = "The apps, by name."), Failure),
 )]
 pub(crate) async fn apps(access: Access) -> axum::Json<Vec<AppView>> {
-    let view = |(name, app): (&String, &App)| AppView {
-        name: name.clone(),
-        limits: app.limits,
-        defaults: Defaults {
-            success_within: app.success_within.clone(),
-            disable_after: app.disable_after,
-            ..Defaults::default()
-        },
-        header_secrets: app.header_secrets.keys().cloned().collect(),
-        write: access.may_change(name),
+    let view = |(name, app): (&String, &App)| {
+        let alerts = app.alerts();
+        AppView {
+            name: name.clone(),
+            limits: app.limits,
+            defaults: Defaults {
+                success_within: app
+                    .success_within
+                    .clone()
+                    .filter(|_| alerts.success_within.is_some()),
+                disable_after: alerts.disable_after,
+                ..Defaults::default()
+            },
+            header_secrets: app.header_secrets.keys().cloned().collect(),
+            write: access.may_change(name),
+        }
     };
     axum::Json(access.seen().map(view).collect())
 }

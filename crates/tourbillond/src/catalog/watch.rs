@@ -84,17 +84,23 @@ impl Watch {
 
     /// Returns whether a notice says that its schedule has not succeeded.
     pub(crate) fn is_notified(&self, now: Time) -> bool {
-        // A node that has made the notice postpones it for good.
+        self.is_postponed(now) || self.state.was_silent
+    }
+
+    /// Returns whether a node has made that notice, and so has postponed it for good.
+    fn is_postponed(&self, now: Time) -> bool {
         // One of a pause is due long after now, and not long after the end of the pause.
         let from = now.max(self.state.since());
-        let is_postponed =
-            self.timer.new.due != Time::NEVER && self.timer.new.due > from + 2 * LONGEST;
-        is_postponed || self.state.was_silent
+        self.timer.new.due != Time::NEVER && self.timer.new.due > from + 2 * LONGEST
     }
 
     /// Returns whether a success at `now` changes nothing.
     fn has_nothing_to_note(&self, within: Option<Duration>, now: Time) -> bool {
-        let is_noted = within.is_none() || self.state.since() >= now;
+        let is_noted = match within {
+            // One that is due is from a time that the app had before, and may have again.
+            None => self.timer.new.due == Time::NEVER,
+            Some(_) => self.state.since() >= now,
+        };
         is_noted && self.state.dead.is_empty() && !self.is_notified(now)
     }
 

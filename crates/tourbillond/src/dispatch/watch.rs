@@ -26,7 +26,7 @@ pub(super) async fn run(service: Arc<Service>) {
 }
 
 /// Sees to it that schedules are watched which were there before their app had a `success_within`,
-/// or this one: at the start, and whenever that time is another. Ends once the service is stopped.
+/// or this one: at the start, and whenever that time is another.
 pub(super) async fn follow(service: Arc<Service>) {
     let mut configs = service.follow();
     let mut known = HashMap::new();

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tourbillon_durable::Time;
 use tourbillon_durable::store::ScheduleRow;
+use tourbillon_durable::{Created, Time};
 
-use super::{Judged, MARGIN, State, judge};
-use crate::catalog::error::Result;
-use crate::catalog::{Catalog, Found, ROWS};
+use super::{Judged, MARGIN, PAUSE, State, judge};
+use crate::catalog::error::{Conflict, Result};
+use crate::catalog::{Catalog, Found, ROWS, TRIES};
 use crate::model;
 
 impl Catalog {
@@ -39,7 +39,8 @@ impl Catalog {
 
     /// Makes the watch of a schedule, if there is none, and moves one that is due too late.
     ///
-    /// Of two nodes that do so at the same time, one finds the watch changed, and writes nothing.
+    /// The watch is read again if another changes it meanwhile: a success or a death that is noted,
+    /// a judgement by the configuration before, or another node that does the same.
     async fn see_to_watch_of_app(
         &self,
         (app, key): (&str, &str),
@@ -47,31 +48,44 @@ impl Catalog {
         (within, is_new): (Duration, bool),
         now: Time,
     ) -> Result<()> {
-        let Some(watch) = self.watch(app, key).await? else {
-            self.make_watch(&State::new(app, key, now), Some(within)).await?;
-            return Ok(());
-        };
-        if watch.is_notified(now) {
-            return Ok(());
+        for _ in 0..TRIES {
+            let Some(watch) = self.watch(app, key).await? else {
+                match self.make_watch(&State::new(app, key, now), Some(within)).await? {
+                    Created::Created(_) => return Ok(()),
+                    Created::Exists(_) => continue,
+                }
+            };
+            let due = watch.timer.new.due;
+            // One that is never due has counted dead runs alone.
+            let begins = (is_new || due == Time::NEVER).then(|| {
+                // A success that was noted meanwhile is later, and so is the end of a pause.
+                let since = now.max(watch.state.since());
+                let (since_us, was_silent) = (since.as_micros(), watch.is_notified(now));
+                (State { since_us, was_silent, ..watch.state.clone() }, since + within)
+            });
+            let (state, at) = match begins {
+                Some(begins) => begins,
+                None if watch.is_postponed(now) => return Ok(()),
+                None => {
+                    let Ok(rule) = &row.rule else { return Ok(()) };
+                    let (late, since) = (within + rule.policies.jitter, watch.state.since());
+                    let at = match judge(&rule.schedule, row.paused, Some(late), since, now) {
+                        Judged::Over => return Ok(()),
+                        Judged::Later(left) => now + left,
+                        Judged::Silent => now,
+                    };
+                    // By less it is as it was judged last.
+                    if at + MARGIN >= due {
+                        return Ok(());
+                    }
+                    (watch.state.clone(), at)
+                }
+            };
+            if self.write_watch(&watch, &state, at).await? {
+                return Ok(());
+            }
+            self.timer.sleep(PAUSE).await;
         }
-        let due = watch.timer.new.due;
-        // One that is never due has counted dead runs alone.
-        if is_new || due == Time::NEVER {
-            let state = State { since_us: now.as_micros(), ..watch.state.clone() };
-            self.write_watch(&watch, &state, now + within).await?;
-            return Ok(());
-        }
-        let Ok(rule) = &row.rule else { return Ok(()) };
-        let late = within + rule.policies.jitter;
-        let at = match judge(&rule.schedule, row.paused, Some(late), watch.state.since(), now) {
-            Judged::Over => return Ok(()),
-            Judged::Later(left) => now + left,
-            Judged::Silent => now,
-        };
-        // By less it is as it was judged last.
-        if at + MARGIN < due {
-            self.write_watch(&watch, &watch.state, at).await?;
-        }
-        Ok(())
+        Err(Conflict::Contended.into())
     }
 }

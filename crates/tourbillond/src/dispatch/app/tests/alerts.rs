@@ -221,7 +221,8 @@ async fn a_schedule_recovers_from_silence_in_which_nothing_was_dead() {
     let definition = json!({
         "when": { "every": "1s" }, "overlap": "skip",
         "callback": { "url": receiver.url(1, "hang"), "timeout": "300s" },
-        "success_within": "1s",
+        // Long enough for no second silence to come on a slow machine.
+        "success_within": "5s",
     });
     put(&service, "k", definition).await;
     let events = [notice(&mut receiver).await.1, {
@@ -242,7 +243,8 @@ async fn a_schedule_that_does_not_succeed_in_time_tells_it_once_and_its_recovery
             "when": { "every": "1s" },
             "callback": { "url": receiver.url(1, path) },
             "retry": { "attempts": 1 },
-            "success_within": "2s",
+            // As above.
+            "success_within": "5s",
         })
     };
     let (bad, good) = (definition("500"), definition("200"));
@@ -263,7 +265,7 @@ async fn a_schedule_that_does_not_succeed_in_time_tells_it_once_and_its_recovery
     assert_eq!((&silent["event"], &silent["key"]), (&json!("no_success"), &json!("k")));
     let since = model::time(silent["since"].as_str().unwrap()).unwrap();
     assert!(since >= before && silent.get("run").is_none(), "{silent}");
-    assert!(service.client.now().await.unwrap().since(since) >= Duration::from_secs(2));
+    assert!(service.client.now().await.unwrap().since(since) >= Duration::from_secs(5));
     put(&service, "k", good).await;
     let recovered = loop {
         let (_, body) = notice(&mut receiver).await;
@@ -501,6 +503,21 @@ async fn schedules_that_were_there_before_are_watched_once_their_app_says_so() {
 #[tokio::test]
 async fn a_schedule_that_does_not_succeed_within_the_time_of_its_app_tells_it() {
     let mut receiver = Receiver::start().await;
+    let service = service(&[("a", alerted(&receiver, "5s", 0))]);
+    let definition = json!({
+        "when": { "every": "1s" }, "overlap": "skip",
+        "callback": { "url": receiver.url(1, "hang"), "timeout": "300s" },
+    });
+    put(&service, "k", definition).await;
+    assert_eq!(notice(&mut receiver).await.1["event"], "no_success");
+    receiver.go.send_replace(true);
+    assert_eq!(notice(&mut receiver).await.1["event"], "recovered");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_silent_schedule_is_awaited_anew_once_its_app_has_a_time_again() {
+    let mut receiver = Receiver::start().await;
     let service = service(&[("a", alerted(&receiver, "1s", 0))]);
     let definition = json!({
         "when": { "every": "1s" }, "overlap": "skip",
@@ -508,6 +525,25 @@ async fn a_schedule_that_does_not_succeed_within_the_time_of_its_app_tells_it() 
     });
     put(&service, "k", definition).await;
     assert_eq!(notice(&mut receiver).await.1["event"], "no_success");
+    let hour = Duration::from_secs(3_600);
+    let is_awaited = async || {
+        let watch = service.catalog.watch("a", "k").await.unwrap().unwrap();
+        let now = service.client.now().await.unwrap();
+        // There is no notice of its recovery yet.
+        assert!(watch.is_notified(now));
+        watch.due() <= now + 2 * hour
+    };
+    for turn in 0.. {
+        for within in [None, Some("2h".to_owned())] {
+            let app = App { success_within: within, ..told(&receiver) };
+            service.reload(config(&[("a", app)]));
+            service.timer.sleep(Duration::from_millis(5)).await;
+        }
+        if is_awaited().await {
+            break;
+        }
+        assert!(turn < 1_000, "it is never due again");
+    }
     receiver.go.send_replace(true);
     assert_eq!(notice(&mut receiver).await.1["event"], "recovered");
     service.stop().await;
