@@ -80,6 +80,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "there are no threads")]
     fn threads_count_together_if_they_have_the_same_home_and_on_other_lines_if_not() {
         let stakes = stakes(2);
         let mut of: [Vec<Stake>; 2] = [Vec::new(), Vec::new()];

@@ -211,7 +211,7 @@ test('alerts that a schedule does not have are shown as its app has them', async
   await go(page, '/edit', 'New schedule');
   await page.getByText('Alerts', { exact: true }).click();
   for (const [app, holds] of [['reports', '25h'], ['billing', '']]) {
-    await page.getByLabel('App', { exact: true }).selectOption(app);
+    await page.locator('#f-app').selectOption(app);
     assert.equal(await within.getAttribute('placeholder'), holds);
   }
 });
