@@ -157,8 +157,8 @@ fn an_import_that_points_up_is_found_in_every_form() {
         "use {core::fmt, crate::{wheel::{Wheel}, timer::{Timer, sleep}}};",
         "use super::timer::Timer;",
         "use super::{timer::Timer};",
-        "fn f() { crate::timer::sleep(); }",
-        "fn f() { x!(crate::timer::sleep()); }",
+        "fn planted() { crate::timer::sleep(); }",
+        "fn planted() { x!(crate::timer::sleep()); }",
         "impl From<crate::timer::Timer> for Tick {}",
         "mod inner { use super::super::timer::Timer; }",
     ] {
