@@ -97,6 +97,6 @@ run "Cortex-M0" thumbv6m-none-eabi "arm -cpu cortex-m3 -machine mps2-an385 $semi
     tests small
 # A processor that has no atomic instructions.
 run riscv32imc riscv32imc-unknown-none-elf \
-    "riscv32 -cpu rv32,g=false,a=false,f=false,d=false -machine virt -bios none" 13950 tests small
+    "riscv32 -cpu rv32,g=false,a=false,f=false,d=false -machine virt -bios none" 14500 tests small
 say "what it takes"
 printf '%s' "$table"
