@@ -297,7 +297,7 @@ impl Engine {
         if this.is_inherited() { this.successor().engine() } else { this }
     }
 
-    /// What stands in for the engine, which is inherited.
+    /// Returns the stakes of the engine that stands in for this one, which is inherited.
     pub(crate) fn successor(&self) -> &Stakes {
         let successor = self.successor.get_or_init(|| {
             let driven_by = match &self.driven_by {

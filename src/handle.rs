@@ -89,7 +89,8 @@ impl EngineRef {
         }
     }
 
-    /// The same reference once more, or one to what stands in for the engine if that is inherited.
+    /// Returns another such reference, or one to what stands in for the engine if that is
+    /// inherited.
     pub(crate) fn current(&self) -> Self {
         let engine = self.get();
         if engine.is_inherited() { Self(Some(engine.successor().take())) } else { self.clone() }

@@ -49,7 +49,7 @@ pub struct Options {
     pub is_shuffled: bool,
     /// True if the server writes all pages to the disk after the inserts.
     pub checkpoint: bool,
-    /// How long the nodes let a due timer wait for others; the engine's default if not given.
+    /// Time for which the nodes let a due timer wait for others; the engine's default if not given.
     pub claim_linger: Option<Duration>,
     /// Program of another build, which every second node runs.
     pub beside: Option<PathBuf>,

@@ -41,11 +41,11 @@ const INSTRUCTIONS_MAX: [u32; 3] = if cfg!(target_arch = "riscv32") {
 /// Tasks that were woken, a bit for each.
 static WOKEN: AtomicU32 = AtomicU32::new(0);
 
-/// The most instructions of what was called.
+/// Most instructions of what was called.
 struct Most {
-    /// Of calls that woke nobody.
+    /// Most of the calls that woke nobody.
     idle: AtomicU32,
-    /// Of calls that woke somebody.
+    /// Most of the calls that woke somebody.
     busy: AtomicU32,
 }
 
@@ -74,11 +74,11 @@ impl Most {
     }
 }
 
-/// Of the driver alone.
+/// Instructions of the driver's turn alone.
 static TURN: Most = Most::new();
-/// Of the handler.
+/// Instructions of the handler.
 static TICK: Most = Most::new();
-/// Of the handler that turns the queue.
+/// Instructions of the handler that turns embassy's queue.
 static QUEUE_TICK: Most = Most::new();
 
 static DRIVER: Mutex<RefCell<Option<Driver>>> = Mutex::new(RefCell::new(None));
@@ -87,7 +87,7 @@ fn now() -> Instant {
     Instant::from_ticks(ticks(), board::TICKS_PER_SEC)
 }
 
-/// In the counter's interrupt handler, which nothing interrupts.
+/// Turns the driver, in the counter's interrupt handler, which nothing interrupts.
 fn on_tick() {
     TICK.measure(|| {
         // Out of there meanwhile: wakers are called outside of critical sections.
@@ -100,7 +100,7 @@ fn on_tick() {
     });
 }
 
-/// The same, with embassy's queue.
+/// Turns embassy's queue, there too.
 fn on_tick_of_queue() {
     QUEUE_TICK.measure(queue::turn);
 }
@@ -111,7 +111,7 @@ fn waker(task: usize) -> Waker {
     fn clone(task: *const ()) -> RawWaker {
         RawWaker::new(task, &TABLE)
     }
-    /// In the interrupt handler alone.
+    /// Notes the task, in the interrupt handler alone.
     fn wake(task: *const ()) {
         WOKEN.store(WOKEN.load(Ordering::Relaxed) | 1 << task.addr(), Ordering::Relaxed);
     }
@@ -158,7 +158,7 @@ fn run<F: Future + Unpin>(
     ended
 }
 
-/// Has the tasks wait again and again for a second, each for another time.
+/// Lets the tasks wait again and again for a second, each for another time.
 fn wait_apart<F: Future + Unpin>(mut futures: [F; TASKS], wait: impl Fn(usize) -> F) {
     let ended = run(&mut futures, 1_000, |task, future| {
         *future = wait(task);
@@ -167,7 +167,7 @@ fn wait_apart<F: Future + Unpin>(mut futures: [F; TASKS], wait: impl Fn(usize) -
     assert!(ended > 900, "{ended} ended");
 }
 
-/// Has all tasks wait for the same tick.
+/// Lets all tasks wait for the same tick.
 fn wait_at_once<F: Future + Unpin>(wait: impl Fn(usize) -> F) {
     let mut futures = arm(wait);
     // The queue has the times of those that were dropped, and wakes their tasks once more.

@@ -149,7 +149,7 @@ fn the_end_of_one_timer_races_arm_on_another() {
     });
 }
 
-/// What an engine holds, to show when that is gone.
+/// Mark that an engine holds, to show when the engine is gone.
 #[derive(Clone, Default)]
 struct Gone(StdArc<AtomicBool>);
 

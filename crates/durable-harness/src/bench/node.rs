@@ -29,7 +29,7 @@ pub struct NodeOptions {
     pub connections: usize,
     /// Its lease.
     pub lease: Duration,
-    /// How long it lets a due timer wait for others; the engine's default if not given.
+    /// Time for which it lets a due timer wait for others; the engine's default if not given.
     pub claim_linger: Option<Duration>,
 }
 

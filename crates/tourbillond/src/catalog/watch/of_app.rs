@@ -15,8 +15,8 @@ impl Catalog {
     /// time of the app. If that time `is_new`, as the app had none before, successes were not
     /// noted, and one is awaited from now on.
     ///
-    /// It looks through all schedules of the app. A schedule that is made, put or enabled meanwhile
-    /// has its watch by that.
+    /// Each call looks through all schedules of the app. A schedule that is made, put or enabled
+    /// meanwhile has its watch by that.
     pub(crate) async fn see_to_watches(&self, app: &str, is_new: bool) -> Result<()> {
         let now = self.reader.now().await?;
         let mut live = self.repeating(app, "");
