@@ -63,6 +63,7 @@ pub const BY_HAND: &[Check] = &[
     check("ci/durable-citus.sh", "the store on Citus, by schema", "10 min", "Citus"),
     check("ci/durable-patroni.sh", "storms under a manager of failover", "3 min", "PostgreSQL"),
     check("ci/durable-peers.sh", "the table of other job queues", "40 min", "PostgreSQL, npm"),
+    check("ci/durable-benches.sh", "the table of durable timers alone", "70 min", "PostgreSQL"),
     check("ci/durable-build.sh", "how long a first build of the service takes", "10 min", ""),
     check("ci/durable-load.sh", "the tables of what a node carries", "20 min", "PostgreSQL"),
     check("ci/deb.sh", "Debian's package calls back from a clean root", "5 min", "Debian"),

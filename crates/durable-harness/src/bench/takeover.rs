@@ -9,8 +9,11 @@ use crate::Result;
 /// Time that nodes take to start, and to claim what is due.
 const START: Duration = Duration::from_secs(3);
 
-/// Timers that become due a second after the kill.
+/// Timers that become due a second, after the kill.
 const PACE: u32 = 100;
+
+/// Time from the kill until the first of them is due: the killed node has claimed none of them.
+const AHEAD: Duration = Duration::from_millis(500);
 
 /// A node is killed that runs its share of the timers; another's due after that.
 pub(super) fn takeover(run: &Run) -> Result<String> {
@@ -24,12 +27,12 @@ pub(super) fn takeover(run: &Run) -> Result<String> {
     let hanging: Vec<_> = (0..run.options.timers).map(|_| timer(HANGS, due)).collect();
     store.insert(&hanging)?;
     let pace = usize::try_from(run.options.span.as_secs())? * PACE as usize;
-    fill(&mut *store, pace, due + START, run.options.span)?;
+    fill(&mut *store, pace, due + START + AHEAD, run.options.span)?;
     thread::sleep(START);
     let killed = now();
     // Dropped, it is killed.
     drop(nodes.remove(0));
-    thread::sleep(run.options.lease + START + run.options.span);
+    thread::sleep(run.options.lease + START + AHEAD + run.options.span);
     for node in &mut nodes {
         if node.has_ended()? {
             return Err("a node ended by itself".into());

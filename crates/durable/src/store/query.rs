@@ -80,7 +80,8 @@ pub struct TimerQuery {
 /// Query of [`Store::schedules`](super::Store::schedules): in the order of names, which is that of
 /// their bytes.
 ///
-/// Every condition is answered from an index, however long the table is.
+/// By `kind`, `name` or `prefix` a page is answered from an index, however long the table is; so is
+/// `enabled` beside a `kind`. Without a kind, `enabled` is checked row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScheduleQuery {

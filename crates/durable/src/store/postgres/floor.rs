@@ -193,7 +193,7 @@ const LOOK: &str = "
         UNION
         (
             SELECT due, id FROM tourbillon.timer
-            WHERE due >= $2 AND due < now() - $3::interval
+            WHERE due >= $2 AND due < now() - $3::interval AND shard >= 0
             ORDER BY due, id LIMIT $4
         )
     ) AS l";
@@ -207,6 +207,7 @@ const WALK: &str = "
         SELECT due, id FROM tourbillon.timer
         WHERE due < least($1::timestamptz, now() - $2::interval)
             AND due >= coalesce(least($1, now() - $2::interval) - $3::interval, '-infinity')
+            AND shard >= 0
         ORDER BY due, id LIMIT $4
     ) AS l";
 

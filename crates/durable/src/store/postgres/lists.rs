@@ -128,6 +128,12 @@ pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<
     // What runs was due.
     let runs = query.state == Some(State::Running);
     let kind = query.kind.as_ref().filter(|_| is_by_due || is_sorted);
+    // Conditions of the index that finds them.
+    list.sql += match kind {
+        Some(_) => " AND retry_attempts >= 0",
+        None if is_by_due => " AND shard >= 0",
+        None => "",
+    };
     if is_sorted {
         // A comparison of rows would not end a scan at its second column.
         list.by("kind = ?", kind);

@@ -83,7 +83,7 @@ const GIVE_BACK: &str = "
     WHERE id = ANY($4::uuid[] || ARRAY(
             SELECT id FROM tourbillon.timer
             WHERE due <= now() AND due >= coalesce($3::timestamptz, '-infinity')
-                AND (node = $1 AND epoch = $2) IS TRUE
+                AND shard >= 0 AND (node = $1 AND epoch = $2) IS TRUE
         )) AND node = $1 AND epoch = $2
     RETURNING id";
 
@@ -103,7 +103,7 @@ pub(super) async fn leave(session: &mut Session, lease: Lease) -> Answer<()> {
 const HELD: &str = "
     WITH part AS MATERIALIZED (
         SELECT due, id, attempt, node, epoch FROM tourbillon.timer
-        WHERE due <= now() AND (due, id) > ($3, $4)
+        WHERE due <= now() AND (due, id) > ($3, $4) AND shard >= 0
         ORDER BY due, id
         LIMIT $5
     ),
@@ -173,7 +173,7 @@ const BURY: &str = "
 const ORPHANED: &str = "
     WITH part AS MATERIALIZED (
         SELECT due, id, node, epoch FROM tourbillon.timer
-        WHERE due <= now() AND (due, id) > ($1, $2)
+        WHERE due <= now() AND (due, id) > ($1, $2) AND shard >= 0
         ORDER BY due, id
         LIMIT $3
     ),
@@ -204,7 +204,7 @@ const FREE: &str = "
         WHERE t.id = ANY($8::uuid[] || ARRAY(
                 SELECT t.id FROM tourbillon.timer AS t
                 WHERE (t.due, t.id) > ($1, $2) AND (t.due, t.id) <= ($3, $4)
-                    AND (t.node IS NOT NULL) IS TRUE
+                    AND t.shard >= 0 AND (t.node IS NOT NULL) IS TRUE
             ))
             AND EXISTS (
                 SELECT 1 FROM unnest($5::uuid[], $6::int8[]) AS dead (node, epoch)

@@ -22,7 +22,7 @@ const DUE: &str = "
                count(*) FILTER (WHERE node IS NOT NULL) AS running
         FROM (
             SELECT due, node FROM tourbillon.timer AS t
-            WHERE t.kind >= k.kind AND (t.kind, due) <= (k.kind, now())
+            WHERE t.kind >= k.kind AND (t.kind, due) <= (k.kind, now()) AND t.retry_attempts >= 0
             ORDER BY t.kind, due, id LIMIT $2
         ) AS t
     ) AS d";
@@ -37,6 +37,7 @@ const NEXT: &str = "
             SELECT due FROM tourbillon.timer AS t
             WHERE (t.kind, due) > (k.kind, now())
                 AND (t.kind, due) <= (k.kind, now() + interval '1 hour')
+                AND t.retry_attempts >= 0
             ORDER BY t.kind, due, id LIMIT $2
         ) AS t
         GROUP BY 1

@@ -287,7 +287,7 @@ macro_rules! scan {
                      SELECT due, id FROM tourbillon.timer AS t
                      WHERE t.kind = ANY (ARRAY[k.kind])
                          AND t.due <= now() + $1::interval AND (t.due < 'infinity') IS TRUE
-                         AND t.due >= ",
+                         AND t.retry_attempts >= 0 AND t.due >= ",
             $from,
             is_asked_for!(),
             "        ORDER BY t.kind, t.due, t.id
