@@ -128,44 +128,28 @@ pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<
     // What runs was due.
     let runs = query.state == Some(State::Running);
     let kind = query.kind.as_ref().filter(|_| is_by_due || is_sorted);
-    // Conditions of the index that finds them.
+    let is_by_time = is_by_due || kind.is_some();
+    // The condition of the index that finds them.
     list.sql += match kind {
         Some(_) => " AND retry_attempts >= 0",
         None if is_by_due => " AND shard >= 0",
         None => "",
     };
-    if is_sorted {
-        // A comparison of rows would not end a scan at its second column.
-        list.by("kind = ?", kind);
-        if query.since == Some(Time::NEVER) {
-            // Not a parameter: of that the planner expects a third of all timers.
-            list.sql += " AND due = 'infinity'";
-        } else {
-            list.by("due >= ?", since.as_ref());
-        }
-        list.by("due < ?", until.as_ref());
-        list.sql += if runs { " AND due <= now()" } else { "" };
-    } else if let Some(kind) = kind {
-        // Compared and ordered by kind and time together, as in an overview. It is `$1`.
-        list.by("kind >= ? AND kind <= ?", Some(kind));
-        list.by("(kind, due) >= ($1, ?)", since.as_ref());
-        list.by("(kind, due) < ($1, ?)", until.as_ref());
-        list.after("(kind, due, id) > ($1, ?, ?)", after.as_ref());
-        list.sql += if runs { " AND (kind, due) <= ($1, now())" } else { "" };
+    list.add(kind.is_some(), "kind = ?", query.kind.as_ref());
+    if is_by_time && query.since == Some(Time::NEVER) {
+        // Not a parameter: of that the planner expects a third of all timers.
+        list.sql += " AND due = 'infinity'";
     } else {
-        list.only("kind = ?", query.kind.as_ref());
-        list.add(is_by_due, "due >= ?", since.as_ref());
-        list.add(is_by_due, "due < ?", until.as_ref());
-        list.sql += if runs && is_by_due { " AND due <= now()" } else { "" };
+        list.add(is_by_time, "due >= ?", since.as_ref());
     }
+    list.add(is_by_time, "due < ?", until.as_ref());
+    list.sql += if runs && is_by_time { " AND due <= now()" } else { "" };
     if let Some((prefix, end, after)) = &names {
         list.sql += " AND schedule IS NULL AND name IS NOT NULL";
         // No index is on this expression, so the planner sorts by it what `kind` and `due` find.
         let name = if is_sorted { "(name || '')" } else { "name" };
         list.page(name, Some(prefix), end.as_ref(), after.as_ref());
         let _ = write!(list.sql, " ORDER BY {name}");
-    } else if kind.is_some() {
-        list.sql += " ORDER BY kind, due, id";
     } else {
         list.after("(due, id) > (?, ?)", after.as_ref());
         list.sql += " ORDER BY due, id";
@@ -194,7 +178,8 @@ pub(super) async fn schedules(
         let _ = write!(list.sql, "SELECT {columns} FROM tourbillon.schedule AS s WHERE {part}");
         list.by("s.name = ?", query.name.as_ref());
         if let Some(kind) = &query.kind {
-            // As in a list of timers.
+            // Compared and ordered by kind and name together: the index on names alone looks as good
+            // to the planner, and passes over all other kinds.
             list.by("s.kind >= ? AND s.kind <= ?", Some(kind));
             let of_kind = format!("(s.kind, s.name) # (${}, ?)", list.params.len());
             let prefix = query.prefix.as_ref();

@@ -11,9 +11,7 @@ use crate::store::{NodeInfo, Overview, OverviewOf};
 
 const NODES: &str = "SELECT id, epoch, beat, expires FROM tourbillon.node ORDER BY id";
 
-/// A row for each kind of `$1`, of `$2` rows at most. Compared and ordered by kind and time
-/// together, rows are from no index but that of both: the one of times alone looks as good to the
-/// planner, and passes over all other kinds.
+/// A row for each kind of `$1`, of `$2` rows at most.
 const DUE: &str = "
     SELECT d.pending, d.oldest, d.running
     FROM unnest($1::text[]) AS k (kind) CROSS JOIN LATERAL (
@@ -22,8 +20,8 @@ const DUE: &str = "
                count(*) FILTER (WHERE node IS NOT NULL) AS running
         FROM (
             SELECT due, node FROM tourbillon.timer AS t
-            WHERE t.kind >= k.kind AND (t.kind, due) <= (k.kind, now()) AND t.retry_attempts >= 0
-            ORDER BY t.kind, due, id LIMIT $2
+            WHERE t.kind = k.kind AND due <= now() AND retry_attempts >= 0
+            ORDER BY due, id LIMIT $2
         ) AS t
     ) AS d";
 
@@ -35,10 +33,9 @@ const NEXT: &str = "
                count(*) AS count, max(due) AS last
         FROM (
             SELECT due FROM tourbillon.timer AS t
-            WHERE (t.kind, due) > (k.kind, now())
-                AND (t.kind, due) <= (k.kind, now() + interval '1 hour')
-                AND t.retry_attempts >= 0
-            ORDER BY t.kind, due, id LIMIT $2
+            WHERE t.kind = k.kind AND due > now() AND due <= now() + interval '1 hour'
+                AND retry_attempts >= 0
+            ORDER BY due, id LIMIT $2
         ) AS t
         GROUP BY 1
     ) AS n";

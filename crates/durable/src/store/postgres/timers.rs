@@ -271,8 +271,7 @@ macro_rules! is_asked_for {
 /// In arrays, so that there is a row, with the time, if there is no timer.
 ///
 /// Each kind is read by the index that begins with it, so that nobody walks over the backlog of
-/// another. If the plan knew that there is one kind, it would take the index on `due`, and pass
-/// over all other kinds: an array of one is no such knowledge, and its order is that of kinds.
+/// another.
 macro_rules! scan {
     ($behind:expr, $known:literal, $from:literal, $order:literal) => {
         concat!(
@@ -285,12 +284,12 @@ macro_rules! scan {
             $known,
             "    (
                      SELECT due, id FROM tourbillon.timer AS t
-                     WHERE t.kind = ANY (ARRAY[k.kind])
+                     WHERE t.kind = k.kind AND t.retry_attempts >= 0
                          AND t.due <= now() + $1::interval AND (t.due < 'infinity') IS TRUE
-                         AND t.retry_attempts >= 0 AND t.due >= ",
+                         AND t.due >= ",
             $from,
             is_asked_for!(),
-            "        ORDER BY t.kind, t.due, t.id
+            "        ORDER BY t.due, t.id
                      LIMIT $3
                  )",
             $order,
