@@ -72,8 +72,9 @@ awk -F ' \\| ' '
         rest = $6
         sub(/ \|$/, "", rest)
         text = ""
-        for (n = 0; match(rest, /[0-9][0-9.,]*[0-9]|[0-9]/); rest = substr(rest, RSTART + RLENGTH)) {
+        for (n = 0; match(rest, /[0-9][0-9.,]*[0-9]|[0-9]/); rest = after) {
             number = substr(rest, RSTART, RLENGTH)
+            after = substr(rest, RSTART + RLENGTH)
             value = number
             gsub(/,/, "", value)
             before[key, ++n] = substr(rest, 1, RSTART - 1)

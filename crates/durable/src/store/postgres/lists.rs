@@ -178,8 +178,8 @@ pub(super) async fn schedules(
         let _ = write!(list.sql, "SELECT {columns} FROM tourbillon.schedule AS s WHERE {part}");
         list.by("s.name = ?", query.name.as_ref());
         if let Some(kind) = &query.kind {
-            // Compared and ordered by kind and name together: the index on names alone looks as good
-            // to the planner, and passes over all other kinds.
+            // Compared and ordered by kind and name together: the index on names alone looks as
+            // good to the planner, and passes over all other kinds.
             list.by("s.kind >= ? AND s.kind <= ?", Some(kind));
             let of_kind = format!("(s.kind, s.name) # (${}, ?)", list.params.len());
             let prefix = query.prefix.as_ref();
