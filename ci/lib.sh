@@ -2,6 +2,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# What all scripts build of durable timers and the service, so that each dependency is built once:
+# its features are those that these packages need together, and their tests and examples.
+durable=(--locked --all-features --package tourbillon-durable --package tourbillon-durable-harness
+    --package tourbillond)
+
 say() { printf '\n== %s\n' "$*"; }
 
 # not_checked WHAT WHY: says that WHAT cannot be checked here. By hand the script ends with 77,
