@@ -16,9 +16,9 @@ if ! command -v script >/dev/null || ! unpack cron cron; then
     exit
 fi
 debian_cron=$debian/cron/usr/sbin/cron
-example=${CRONTAB_EXAMPLE:-$PWD/target/release/examples/crontab}
+example=${CRONTAB_EXAMPLE:-$PWD/target/debug/examples/crontab}
 [ -n "${CRONTAB_EXAMPLE:-}" ] ||
-    cargo build --release --quiet --features cron --example crontab
+    cargo rustc --quiet --all-features --example crontab -- -C opt-level=3
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -85,15 +85,15 @@ if [ "${1:-}" = move ]; then
     move
     exit
 fi
-limit_runs 300
-options=(--quiet --locked --package tourbillon-durable --features postgres,sqlx-0_8)
-on_postgres() { ci/durable-postgres.sh "$@" </dev/null; }
+on_postgres() { ci/durable-postgres.sh ci/limited.sh 300 "$@" </dev/null; }
+examples=${CARGO_TARGET_DIR:-target}/debug/examples
+cargo build --quiet "${durable[@]}" --example durable_reminders --example durable_bills \
+    --example durable_move
 say "reminders on SQLite"
-cargo run "${options[@]}" --example durable_reminders </dev/null
+ci/limited.sh 300 "$examples/durable_reminders" </dev/null
 say "reminders on PostgreSQL"
-on_postgres cargo run "${options[@]}" --example durable_reminders -- --store {}
+on_postgres "$examples/durable_reminders" --store {}
 say "bills"
-on_postgres cargo run "${options[@]}" --example durable_bills -- {}
+on_postgres "$examples/durable_bills" {}
 say "a place that is moved"
-cargo build "${options[@]}" --example durable_move
-on_postgres ci/limited.sh 300 ci/durable-example.sh move
+on_postgres ci/durable-example.sh move

@@ -4,7 +4,8 @@
 . ci/debian.sh
 
 harness=target/debug/harness
-cargo build --quiet --locked --package tourbillon-durable-harness
+# With an example, which has the features of tests.
+cargo build --quiet "${durable[@]}" --bin harness --example durable_move
 [ -n "$(find /usr/lib -path '*faketime/libfaketimeMT.so.1' 2>/dev/null)" ] ||
     need_packages "durable timers under faults" faketime
 folder=$(mktemp -d)

@@ -10,4 +10,6 @@ if ! find_valgrind; then
     exit
 fi
 valgrind --version
-cargo bench --quiet --package tourbillon-benches --bench instructions -- "$@"
+# Nothing is counted of other crates, which the package has for its other benches.
+cargo bench --quiet --config 'profile.bench.package."*".opt-level=0' \
+    --package tourbillon-benches --bench instructions -- "$@"

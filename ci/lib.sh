@@ -2,6 +2,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# What all scripts build of durable timers and the service, so that each dependency is built once:
+# its features are those that these packages need together, and their tests and examples.
+durable=(--locked --all-features --package tourbillon-durable --package tourbillon-durable-harness
+    --package tourbillond)
+
 say() { printf '\n== %s\n' "$*"; }
 
 # not_checked WHAT WHY: says that WHAT cannot be checked here. By hand the script ends with 77,
@@ -121,10 +126,27 @@ pub(crate) fn is(number: u32) -> bool {
     const UNKNOWN: u32 = u32::MAX;
     static CHOSEN: AtomicU32 = AtomicU32::new(UNKNOWN);
     if CHOSEN.load(Relaxed) == UNKNOWN {
-        let chosen = std::env::var("TOURBILLON_MUTANT");
-        CHOSEN.store(chosen.map_or(0, |name| name.parse().unwrap()), Relaxed);
+        CHOSEN.store(chosen(), Relaxed);
     }
     CHOSEN.load(Relaxed) == number
+}
+
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+fn chosen() -> u32 {
+    std::env::var("TOURBILLON_MUTANT").map_or(0, |name| name.parse().unwrap())
+}
+
+/// A browser has no environment: there it is what the browser says that it is.
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+fn chosen() -> u32 {
+    use wasm_bindgen::prelude::*;
+
+    #[wasm_bindgen]
+    extern "C" {
+        fn eval(code: &str) -> JsValue;
+    }
+    let name = eval("globalThis.process ? process.env.TOURBILLON_MUTANT : navigator.userAgent");
+    name.as_string().and_then(|name| name.parse().ok()).unwrap_or(0)
 }
 END
     sed -i '0,/^mod /s//mod mutant;\n&/' "$crate/src/lib.rs"

@@ -25,7 +25,7 @@ RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items --all-features
 cargo xtask tidy
 # Each fault has its place in today's text.
-for list in list canaries; do
+for list in list canaries web; do
     faulty_copy target/faults ci/mutants/$list >/dev/null
 done
 for list in durable-canaries durable-replication; do

@@ -6,6 +6,7 @@
 #   ci/web.sh                       all that
 #   ci/web.sh page [--screenshot]   the page alone, and its picture in platforms/web/page
 #   ci/web.sh hidden                timers of a hidden page alone
+#   ci/web.sh planted               planted faults alone
 #   ci/web.sh tool                  the command-line tool alone
 #   ci/web.sh weight                the weight alone
 #   ci/web.sh compare               what timers cost and how late they are beside those of other
@@ -30,14 +31,15 @@ version=$(awk '$1 == "name" { name = $3 } $1 == "version" && name == "\"wasm-bin
     gsub(/"/, "", $3); print $3 }' platforms/Cargo.lock)
 tools=$PWD/target/tools
 "$tools/bin/wasm-bindgen-test-runner" --version 2>/dev/null | grep -qF " $version" ||
-    cargo install --quiet --debug --root "$tools" "wasm-bindgen-cli@$version"
+    cargo install --quiet --debug --root "$tools" "wasm-bindgen-cli@$version" \
+        --bin wasm-bindgen --bin wasm-bindgen-test-runner
 export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER="$PWD/ci/limited.sh 300 \
 $tools/bin/wasm-bindgen-test-runner"
 
 export CARGO_TARGET_DIR=$PWD/target/web
 toolchain=() std=()
 sysroot=$(rustc --print sysroot)
-if [ ! -d "$sysroot/lib/rustlib/$target/lib" ]; then
+if [ ! -d "$sysroot/lib/rustlib/$target/lib" ] && ! add_std "$target"; then
     if ! unpack_rust source "" rust-web-src; then
         not_checked "timers in browsers" "neither rustup nor Debian has a std of $target here"
         exit
@@ -52,7 +54,7 @@ fi
 # environment says.
 tests_in() (
     cd "$1/platforms/web"
-    env "${toolchain[@]}" cargo test --locked "${std[@]}" --target "$target" --tests "${@:2}"
+    env "${toolchain[@]}" cargo test "${std[@]}" --target "$target" "${@:2}"
 )
 
 # Sets `deno` and `bun` to the programs, which npm has for Linux. Where it cannot install them, they
@@ -72,21 +74,39 @@ find_runtimes() {
     return 1
 }
 
-# planted FILE EDIT TEST: the test fails, in Node.js or where the environment says, once EDIT, for
-# sed, is made to FILE.
-planted() {
-    local file=$1 edit=$2 test=$3 copy=target/web-planted log
-    echo "$test"
-    rm -rf $copy
-    mkdir -p $copy
-    git ls-files -z | tar --null -T - -c | tar -x -C $copy
-    sed -i -E "$edit" "$copy/$file"
-    ! cmp -s "$file" "$copy/$file" || { echo "nothing was planted"; exit 1; }
-    if log=$(tests_in $copy --test timers "$test" 2>&1) || ! grep -q "^test $test .* FAIL" <<<"$log"
-    then
-        printf '%s\nsurvived\n' "$log"
-        exit 1
+# with_fault NUMBER PLACE [TEST]: the tests of the copy with that fault, with none for 0, in Node.js
+# or in PLACE.
+faulty=target/web-planted
+with_fault() (
+    export TOURBILLON_MUTANT=$1
+    if [ -n "$2" ]; then
+        # A browser has no environment.
+        export "WASM_BINDGEN_USE_$2=1" WASM_BINDGEN_TEST_WEBDRIVER_JSON=$PWD/$faulty/webdriver.json
+        sed "s/\"args\": \[/&\"--user-agent=$1\", /" platforms/web/webdriver.json \
+            >"$WASM_BINDGEN_TEST_WEBDRIVER_JSON"
     fi
+    tests_in $faulty --test timers "${@:3}" 2>&1 </dev/null
+)
+
+# Builds a copy with all faults of ci/mutants/web, and shows each to its test, which passes there
+# with none and fails with that one.
+all_planted() {
+    local list number name test place log
+    list=$(faulty_copy $faulty ci/mutants/web)
+    [ -n "$list" ] || { echo "the list of faults is empty"; exit 1; }
+    while IFS=$'\t' read -r number _ name; do
+        echo "$name"
+        read -r test place <<<"${name##*: }"
+        if ! log=$(with_fault 0 "$place" "$test") || ! grep -q "^test $test .* ok" <<<"$log"; then
+            printf '%s\nit does not pass without\n' "$log"
+            exit 1
+        fi
+        if log=$(with_fault "$number" "$place" "$test") || ! grep -q "^test $test .* FAIL" <<<"$log"
+        then
+            printf '%s\nsurvived\n' "$log"
+            exit 1
+        fi
+    done <<<"$list"
 }
 
 # in_page EXAMPLE: builds the example, and runs its tests in the browser, with its page.
@@ -187,6 +207,10 @@ hidden)
     in_page hidden
     exit
     ;;
+planted)
+    all_planted
+    exit
+    ;;
 tool)
     tool
     exit
@@ -207,7 +231,7 @@ for place in "" BROWSER DEDICATED_WORKER; do
     say "${place:-Node.js}"
     (
         [ -z "$place" ] || export "WASM_BINDGEN_USE_$place=1"
-        tests_in . 2>&1 | tee "$log"
+        tests_in . --locked --tests 2>&1 | tee "$log"
     )
     by="Node.js $(node --version)"
     [ -z "$place" ] || by="$(chromium --version | cut -d ' ' -f 1,2) (${place,,})"
@@ -239,26 +263,6 @@ docs_of "$target" time/struct.Instant.html Performance
 docs_of "$target" timer/struct.Builder.html worker_while_hidden
 
 say "planted faults"
-turns=src/driver/event_loop.rs
-planted $turns 's/turns\.turn\(0\)/turns.turn(u64::MAX)/' the_microtask_fires_nothing
-planted $turns '/clear_timeout\(&old\);/d' \
-    a_timeout_whose_place_an_earlier_one_takes_is_cleared
-# A turn that is cut off is not followed by another; or what it had still to wake is gone.
-planted $turns 's/self\.is_turning\.replace\(false\)/false/' \
-    a_call_that_traps_ends_no_other_timer_and_is_counted
-planted $turns 's/pop_front\(\)/drain(..).next()/' \
-    a_call_that_traps_ends_no_other_timer_and_is_counted
-planted $turns '/self\.hop\.set\(None\);/d' a_port_listens_only_while_something_is_waited_for
-# Timeouts are nested in a browser, and pages hidden.
-(
-    export WASM_BINDGEN_USE_BROWSER=1
-    planted $turns 's/self\.counts_nesting\.get\(\)/false/' \
-        no_timeout_is_set_from_within_another_where_that_would_make_it_late
-    planted src/driver/hidden.rs '/worker\.terminate\(\);/d' a_timer_that_has_gone_leaves_no_worker
-)
-planted src/engine.rs 's/seen == State::Queued && self\.ends_idle_waits\(\)/false/' \
-    nothing_is_waited_for_once_the_last_sleep_is_dropped
-planted src/engine.rs 's/!IN_EVENT_LOOP && self\.parks_in_time/self.parks_in_time/' \
-    polls_after_work_that_outlasts_the_deadlines_find_them_past
+all_planted
 
 tool
