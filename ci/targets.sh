@@ -124,10 +124,9 @@ run_tests() {
         tests="untested: nothing here runs it"
         return
     fi
-    if some_tests with_std "$target" test --locked --all-features --lib --test it \
-        -- "${skip[@]}" 2>&1 | tee "$log"; then
-        tests=$(say_passed "$target" "$(by_what)" "$log")
-    else
+    if ! some_tests with_std "$target" test --locked --all-features --lib --test it \
+        -- "${skip[@]}" 2>&1 | tee "$log" ||
+        ! tests=$(say_passed "$target" "$(by_what)" "$log"); then
         tests="FAILED" failed=yes
     fi
 }
@@ -164,7 +163,7 @@ for target; do
     fi
     case $target in
     wasm32-unknown-unknown) tests="by ci/web.sh" ;;
-    wasm32-wasip1) tests="by ci/wasi.sh" ;;
+    wasm32-wasip*) tests="by ci/wasi.sh" ;;
     thumbv* | riscv32imc*) tests="by ci/bare.sh" ;;
     esac
     table+="$target|$library|$tests"$'\n'
