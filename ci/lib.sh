@@ -65,9 +65,20 @@ some_tests() {
 }
 
 # say_passed TARGET BY LOG: says how many tests have passed by a log, as docs/PLATFORMS.md has it.
+# Fails if none has, or if a program that cargo ran, or that began tests, did not print how they
+# ended.
 say_passed() {
-    awk -v target="$1" -v by="$2" '/^test result: ok/ { n += $4 }
-        END { print n + 0 " tests passed on " target ", by " by }' "$3"
+    awk -v target="$1" -v by="$2" '
+        /^ +Running / { programs++ }
+        /^running [0-9]+ tests?$/ { begun++ }
+        /^test result: ok/ { ended++; passed += $4 }
+        END {
+            said = passed + 0 " tests passed on " target ", by " by
+            if (passed && ended >= begun && ended >= programs) { print said; exit }
+            print said "; " ended + 0 " of " (begun > programs ? begun : programs) + 0 \
+                " programs said so" >"/dev/stderr"
+            exit 1
+        }' "$3"
 }
 
 # model_program TREE [CFG]: builds the models of a tree, apart from its ordinary build, and prints

@@ -25,16 +25,19 @@ export CARGO_TARGET_DIR=$PWD/target/targets
     wasm32-wasip1 wasm32-wasip2 wasm32-unknown-unknown \
     thumbv7em-none-eabihf riscv32imc-unknown-none-elf x86_64-unknown-none
 sysroot=$(rustc --print sysroot)
+# The program chooses what stands in for a compare-and-swap, and there is none here.
+export CARGO_TARGET_RISCV32IMC_UNKNOWN_NONE_ELF_RUSTFLAGS="--cfg \
+portable_atomic_unsafe_assume_single_core"
 
 # on_qemu PROCESSOR PREFIX ARCHITECTURE: the part of `runner_of` that is for Linux on
 # a processor that qemu emulates.
 on_qemu() {
     linker=$2-gcc runner="qemu-$1-static -L /usr/$2"
     emulator=$runner
-    # qemu takes long for random operations by the thousand, says that programs have started
-    # which have not, and has an address space that is not the program's.
-    skip+=(--skip hostile:: --skip _model --skip agrees_with_an_ordered_map)
-    skip+=(--skip cron:: --skip a_thread_that_cannot_be_started)
+    # qemu takes long for random operations by the thousand, and its address space is not the
+    # program's, so that a limit of that does not hold.
+    skip+=(--skip queue_model:: --skip wheel::tests::agrees --skip wheel::heap::tests::agrees)
+    skip+=(--skip cron::oracle:: --skip no_file_makes --skip a_thread_that_cannot_be_started)
     packages=("gcc-$2" "libc6-dev-$3-cross" qemu-user-static)
 }
 
@@ -124,10 +127,9 @@ run_tests() {
         tests="untested: nothing here runs it"
         return
     fi
-    if some_tests with_std "$target" test --locked --all-features --lib --test it \
-        -- "${skip[@]}" 2>&1 | tee "$log"; then
-        tests=$(say_passed "$target" "$(by_what)" "$log")
-    else
+    if ! some_tests with_std "$target" test --locked --all-features --lib --test it \
+        -- "${skip[@]}" 2>&1 | tee "$log" ||
+        ! tests=$(say_passed "$target" "$(by_what)" "$log"); then
         tests="FAILED" failed=yes
     fi
 }
@@ -164,7 +166,7 @@ for target; do
     fi
     case $target in
     wasm32-unknown-unknown) tests="by ci/web.sh" ;;
-    wasm32-wasip1) tests="by ci/wasi.sh" ;;
+    wasm32-wasip*) tests="by ci/wasi.sh" ;;
     thumbv* | riscv32imc*) tests="by ci/bare.sh" ;;
     esac
     table+="$target|$library|$tests"$'\n'
