@@ -10,7 +10,7 @@ use wasm_bindgen_test::wasm_bindgen_test;
 #[wasm_bindgen_test]
 async fn backon_waits_on_our_timers() {
     // So much that it is not over at the first poll.
-    let delay = Duration::from_millis(50);
+    let delay = Duration::from_millis(500);
     let ours: tourbillon::compat::Delay = FuturesTimerSleeper.sleep(delay);
     drop(ours);
     let (calls, start) = (Cell::new(0), Instant::now());

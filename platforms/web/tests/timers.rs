@@ -498,8 +498,8 @@ async fn timeouts_intervals_queues_and_streams_work() {
     let mut queue = DelayQueue::new();
     // Far enough off to be in the future when they are inserted.
     let now = Instant::now();
-    queue.insert_at("later", now + ms(200));
-    queue.insert_at("sooner", now + ms(100));
+    queue.insert_at("later", now + ms(700));
+    queue.insert_at("sooner", now + ms(600));
     assert_eq!(queue.next().await.map(|expired| expired.into_inner()), Some("sooner"));
     assert_eq!(queue.next().await.map(|expired| expired.into_inner()), Some("later"));
 
