@@ -376,7 +376,8 @@ async fn a_worker_ends_the_waits_of_a_hidden_page_alone_and_ends_as_it_is_shown(
 async fn a_timer_that_has_gone_leaves_no_worker() {
     let end = hiding("return new Of(url)");
     let timer = with_worker();
-    timer.sleep(ms(2)).await;
+    // So long that it is not over at the first poll.
+    timer.sleep(ms(300)).await;
     drop(timer);
     let microtasks = js_sys::Promise::resolve(&JsValue::UNDEFINED);
     JsFuture::from(microtasks).await.expect("it is never rejected");
