@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tourbillon_durable::store::{Listening, Notice, Postgres, Store};
 use tourbillon_durable::{Engine, Shards, StoreErrorKind};
@@ -14,6 +14,18 @@ use crate::faults::{ANSWERS, Proxy, REQUESTS};
 
 /// Long enough for a listener to try again.
 const TRIES: Duration = Duration::from_secs(60);
+
+/// Tries until it is something, for as long.
+fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + TRIES;
+    loop {
+        match look() {
+            Some(found) => return found,
+            None => assert!(Instant::now() < end, "nothing came of it"),
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
 
 /// A role that may have so many connections. It goes with what it owns when this is dropped.
 struct Role<'a> {
@@ -187,15 +199,11 @@ fn a_node_counts_how_often_it_is_deaf() {
     let role = Role::new(&database, 8).may_create();
     let store = Postgres::connect(&role.address()).unwrap();
     let engine = Engine::builder().start(Box::new(store)).unwrap();
-    while database.client().query(LISTENERS, &[]).unwrap().len() != 1 {
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(|| (database.client().query(LISTENERS, &[]).unwrap().len() == 1).then_some(()));
     assert_eq!(engine.stats().deaf, 0);
     role.alter("NOLOGIN");
     end_listeners(&database);
-    while engine.stats().deaf < 2 {
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(|| (engine.stats().deaf >= 2).then_some(()));
     pollster::block_on(engine.stop());
 }
 
@@ -228,15 +236,11 @@ fn a_listener_that_is_answered_keeps_its_connection() {
     };
     let (pid, mut asked) = listener();
     for _ in 0..2 {
-        let again = loop {
-            thread::sleep(Duration::from_millis(10));
+        asked = wait_for(|| {
             let (now, again) = listener();
             assert_eq!(now, pid);
-            if again != asked {
-                break again;
-            }
-        };
-        asked = again;
+            (again != asked).then_some(again)
+        });
     }
     ear.check(&mut store);
 }

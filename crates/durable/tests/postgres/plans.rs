@@ -583,6 +583,36 @@ fn a_page_of_a_list_reads_what_it_returns() {
     }
 }
 
+/// A plan that expects more of them walks through all names, in whose order the timers lie.
+#[test]
+fn a_page_of_what_is_held_reads_what_is_held() {
+    const HELD: i64 = 20;
+    let database = Database::new();
+    drop(database.connect());
+    let mut client = database.client();
+    // What vacuum reads is counted too, and it starts by itself.
+    let fill = format!(
+        "ALTER TABLE tourbillon.timer SET (autovacuum_enabled = false);
+         INSERT INTO tourbillon.timer (id, kind, name, scheduled_for, due, shard)
+         SELECT gen_random_uuid(), 'mail', lpad(n::text, 8, '0'), now(),
+                CASE WHEN n % ({ROWS} / {HELD}) = 0 THEN 'infinity'
+                     ELSE now() + make_interval(secs => n * 7919 % {ROWS}) END,
+                0
+         FROM generate_series(1, {ROWS}) AS n;
+         ANALYZE tourbillon.timer"
+    );
+    client.batch_execute(&fill).unwrap();
+    // The server writes down a connection's counts once a second at most.
+    thread::sleep(Duration::from_millis(1_100));
+    client.query_one("SELECT 1", &[]).unwrap();
+    let connecting = blocks(&database, &mut client, |_| {});
+    let held = TimerQuery::new().kind("mail").by_name("", None).since(Time::NEVER).limit(50);
+    let read = blocks(&database, &mut client, |store| {
+        assert_eq!(store.timers(&held).unwrap().len() as i64, HELD);
+    });
+    assert!(read - connecting < 60, "{read} blocks, {connecting} without the page");
+}
+
 /// A claim's change of a timer, and how much log it writes.
 const CLAIM: &str = "
     EXPLAIN (ANALYZE, WAL)
