@@ -130,7 +130,8 @@ const END_AND_CLAIM_UNLOCKED: &str = concat!(
 const RETURN: &str = "
     UPDATE tourbillon.timer AS t
     SET node = NULL, epoch = NULL, failures = t.failures + e.failed::int4,
-        due = coalesce(now() + e.pause, t.due), detail = coalesce(e.detail, t.detail)
+        due = greatest(now() + e.pause, CASE WHEN e.pause IS NULL THEN t.due END),
+        detail = coalesce(e.detail, t.detail)
     FROM unnest($3::uuid[], $4::int4[], $5::interval[], $6::text[], $7::bool[])
         AS e (timer, attempt, pause, detail, failed)
     WHERE t.id = e.timer AND t.attempt = e.attempt AND t.node = $1 AND t.epoch = $2

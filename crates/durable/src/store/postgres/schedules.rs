@@ -161,8 +161,9 @@ const REPLACE: &str = "
         enabled_since = CASE
             WHEN $7 AND (NOT enabled OR failing AND NOT $13
                 OR paused IS NOT NULL AND $11::timestamptz IS NULL)
-            THEN now() ELSE enabled_since
+            THEN clock.now ELSE enabled_since
         END
+    FROM (SELECT now() AS now) AS clock
     WHERE name = $2
     RETURNING id";
 

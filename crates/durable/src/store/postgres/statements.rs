@@ -11,8 +11,9 @@ const VOLATILE: [&str; 5] =
 const BEFORE: [&str; 5] = ["new", "ended", "gone", "mine", "withdrawn"];
 
 /// Returns what Citus refuses in a text with statements: in a subquery a list of columns that is
-/// empty; in an upsert a function among the new values; in an update a volatile function; and an
-/// insert that selects from tables or from a function of a parameter.
+/// empty; in an upsert a function among the new values; in an update a volatile function, or `now()`
+/// in a `CASE` or `coalesce`; and an insert that selects from tables or from a function of a
+/// parameter.
 fn refused(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -37,6 +38,11 @@ fn refused(text: &str) -> Vec<String> {
             let end = update.find(" WHERE ").unwrap_or(update.len());
             if is_upsert && update[..end].contains("now()") {
                 found.push("now() in an upsert".to_owned());
+            }
+            let mut cases =
+                update.split("CASE ").skip(1).filter_map(|case| case.split_once(" END"));
+            if cases.any(|(case, _)| case.contains("now()")) || update.contains("coalesce(now()") {
+                found.push("now() in a CASE or coalesce of an update".to_owned());
             }
             let volatile = VOLATILE.iter().filter(|function| update.contains(**function));
             found.extend(volatile.map(|function| format!("{function}) in an update")));
@@ -69,6 +75,14 @@ fn what_citus_refuses_is_found() {
         (
             "UPDATE t SET due = now() WHERE due < clock_timestamp()",
             "clock_timestamp() in an update",
+        ),
+        (
+            "UPDATE t SET due = CASE WHEN id = $1 THEN due ELSE greatest($2, now()) END",
+            "now() in a CASE or coalesce of an update",
+        ),
+        (
+            "UPDATE t SET due = coalesce(now() + $1, due)",
+            "now() in a CASE or coalesce of an update",
         ),
     ];
     for (statement, refusal) in planted {

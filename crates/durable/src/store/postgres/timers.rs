@@ -375,7 +375,7 @@ const CANCEL: &str = concat!(
 const RESCHEDULE: &str = "
     UPDATE tourbillon.timer
     SET scheduled_for = $2, payload = coalesce($3, payload), version = coalesce(version, 1) + 1,
-        due = CASE WHEN lane IS NOT NULL AND due = 'infinity' THEN due ELSE greatest($2, now()) END
+        due = greatest($2, now(), CASE WHEN lane IS NOT NULL AND due = 'infinity' THEN due END)
     WHERE id = $1 AND node IS NULL AND schedule IS NULL
         AND (due < $5 OR due = 'infinity') IS TRUE
         AND ($4::int8 IS NULL OR coalesce(version, 1) = $4)
@@ -384,10 +384,9 @@ const RESCHEDULE: &str = "
 const AMEND: &str = "
     UPDATE tourbillon.timer
     SET detail = $5, version = coalesce(version, 1) + 1,
-        due = CASE
+        due = greatest(now() + $4, scheduled_for, CASE
             WHEN (lane IS NOT NULL OR schedule IS NOT NULL) AND due = 'infinity' THEN due
-            ELSE greatest(now() + $4, scheduled_for)
-        END
+        END)
     WHERE id = $1 AND node IS NULL AND stopped IS NULL AND attempt = $2
         AND (due < $6 OR due = 'infinity') IS TRUE
         AND coalesce(version, 1) = $3::int8

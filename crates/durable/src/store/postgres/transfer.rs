@@ -92,12 +92,11 @@ const DROP: &str = "
 
 const RELEASE: &str = "
     UPDATE tourbillon.timer AS t
-    SET lane = n.lane, due = CASE
+    SET lane = n.lane, due = greatest(n.due, now(), CASE
             WHEN n.lane IS NOT NULL AND EXISTS (
                 SELECT 1 FROM tourbillon.timer AS f WHERE f.lane = n.lane AND f.due < 'infinity'
-            ) THEN 'infinity'
-            ELSE greatest(n.due, now())
-        END
+            ) THEN timestamptz 'infinity'
+        END)
     FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::text[])
         AS n (timer, was, due, lane)
     WHERE t.id = n.timer AND (t.due = n.was) IS TRUE
