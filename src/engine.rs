@@ -504,8 +504,8 @@ impl Engine {
         self.pass_from(0, now, batch, None, u32::MAX)
     }
 
-    /// Returns when the driver has to look at its wheels again, [`Tick::NEVER`] if it need not, where
-    /// what it published last stands: nothing is due, and no window may be open. `None`
+    /// Returns when the driver has to look at its wheels again, [`Tick::NEVER`] if it need not,
+    /// where what it published last stands: nothing is due, and no window may be open. `None`
     /// where only a pass can tell. Edge `rest`.
     pub(crate) fn rests_until(&self) -> Option<Tick> {
         let next = self.alarm.rests_until()?;

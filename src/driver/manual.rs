@@ -106,10 +106,10 @@ impl Driver {
     /// next.
     ///
     /// After it, the hook is called once if a timer is armed that is earlier than [`Turn::next`],
-    /// or any timer if that is `None`. Turn before each wait; a turn with nothing due reads the clock
-    /// and one word, unless the hook was called since the last one. Then, and once there has been a
-    /// sleep with a tolerance, it reads one or two cache lines for each eight shards. It takes no lock,
-    /// unless a window is open.
+    /// or any timer if that is `None`. Turn before each wait; a turn with nothing due reads the
+    /// clock and one word, unless the hook was called since the last one. Then, and once there has
+    /// been a sleep with a tolerance, it reads one or two cache lines for each eight shards. It
+    /// takes no lock, unless a window is open.
     ///
     /// A waker that panics does not keep others from being woken. The panic is caught, and counted
     /// in [`Stats::waker_panics`](crate::stats::Stats::waker_panics). A waker must not block on a
