@@ -6,7 +6,8 @@
 //! many others as it has levels, six for two thousand timers, as four items follow from each: to
 //! compare two is cheaper than to move one, which writes to its entry too. That bounds how long
 //! interrupts wait, but for the search of the next turn, which visits each window that begins
-//! before the first one ends. To set the alarm for where a window begins would fire each timer by itself.
+//! before the first one ends. To set the alarm for where a window begins would fire each timer by
+//! itself.
 //!
 //! A browser downloads the code, and a heap's is 5 KB smaller. With ten thousand timers pending, a
 //! reset, or the arm and cancel of the earliest, takes up to twice as long as with a wheel. That is
