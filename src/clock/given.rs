@@ -21,7 +21,7 @@ impl Clock {
     }
 
     pub(crate) fn now(&self) -> Tick {
-        self.tick((self.0)()).min(Tick::LAST)
+        on_line((self.0)()).min(Tick::LAST)
     }
 
     pub(crate) fn now_in_order(&self) -> Tick {
@@ -52,7 +52,7 @@ impl Clock {
     }
 
     pub(crate) fn tick(&self, instant: Instant) -> Tick {
-        let tick = Tick::from_raw(Tick::ORIGIN.raw().saturating_add(instant.as_nanos()));
+        let tick = on_line(instant);
         if tick <= Tick::LAST { tick } else { Tick::NEVER }
     }
 
@@ -69,6 +69,11 @@ impl Clock {
     pub(crate) fn show(&self, deadline: Tick) -> Distance {
         deadline.distance_from(|| self.now())
     }
+}
+
+/// The tick of `instant`, also where no clock may show it.
+fn on_line(instant: Instant) -> Tick {
+    Tick::from_raw(Tick::ORIGIN.raw().saturating_add(instant.as_nanos()))
 }
 
 impl fmt::Debug for Clock {
