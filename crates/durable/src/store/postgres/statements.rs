@@ -11,7 +11,7 @@ const VOLATILE: [&str; 5] =
 const BEFORE: [&str; 5] = ["new", "ended", "gone", "mine", "withdrawn"];
 
 /// Returns what Citus refuses in a text with statements: in a subquery a list of columns that is
-/// empty; in an upsert a function among the new values; in an update a volatile function, or `now()`
+/// empty; in an upsert a function among the new values; in an update a volatile function, or `now`
 /// in a `CASE` or `coalesce`; and an insert that selects from tables or from a function of a
 /// parameter.
 fn refused(text: &str) -> Vec<String> {
