@@ -22,7 +22,7 @@ const LATEST: &str = "
     ) AS h";
 
 /// Counts records of the kind `$2` in parts that begin at `$1`: from `$3` on, before `$4`, `$5` of
-/// them at most. Compared and ordered by kind and time together, as in an overview.
+/// them at most. Compared and ordered by kind and time together, for the index on both.
 const TALLY: &str = "
     SELECT width_bucket(recorded, $1::timestamptz[]) - 1, outcome, count(*), min(recorded)
     FROM (
