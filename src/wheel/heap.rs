@@ -29,7 +29,7 @@ const CHILDREN: usize = 4;
 
 /// An entry's part of the heap. Packed, as padding would take a sixth of it.
 #[derive(Clone, Copy, Debug)]
-#[repr(Rust, packed(4))]
+#[repr(packed(4))]
 struct Item {
     /// Deadline that it was filed under; no later than the entry's own.
     deadline: Tick,
