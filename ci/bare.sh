@@ -90,7 +90,7 @@ run() {
 }
 
 semihosting="-semihosting-config enable=on,target=native"
-run "Cortex-M4" thumbv7em-none-eabihf "arm -cpu cortex-m4 -machine mps2-an386 $semihosting" 10750 \
+run "Cortex-M4" thumbv7em-none-eabihf "arm -cpu cortex-m4 -machine mps2-an386 $semihosting" 12300 \
     tests example small embassy
 # Code for a processor without an atomic compare-and-swap, on one that has it.
 run "Cortex-M0" thumbv6m-none-eabi "arm -cpu cortex-m3 -machine mps2-an385 $semihosting" 12700 \

@@ -6,10 +6,6 @@
 //! readable.
 
 #[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules ask for none"))]
-#[cfg_attr(
-    not(any(target_os = "linux", target_os = "android", all(test, tourbillon_model))),
-    path = "driver/no_bell.rs"
-)]
 mod bell;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 mod hidden;

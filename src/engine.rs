@@ -17,13 +17,6 @@ mod parker;
 mod per_shard;
 mod self_wait;
 mod shard;
-#[cfg_attr(
-    any(
-        target_os = "none",
-        all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-    ),
-    path = "engine/stakes/one_shard.rs"
-)]
 mod stakes;
 mod stats;
 #[cfg(all(test, not(tourbillon_model)))]
@@ -37,12 +30,12 @@ use core::time::Duration;
 
 use crate::clock::Clock;
 use crate::foreign::{Running, guarded};
-use crate::fork::{self, Generation, Successor};
+use crate::fork::{self, Generation};
 use crate::sync::unmodelled::AtomicU64;
 #[cfg(not(target_os = "none"))]
 use crate::sync::unmodelled::AtomicUsize;
 use crate::sync::{
-    Arc, AtomicBool, CachePadded, Home, LockGuard, Ordering, StdArc, fence, with_home,
+    Arc, AtomicBool, CachePadded, Home, LockGuard, Ordering, SetOnce, StdArc, fence, with_home,
 };
 use crate::tick::Tick;
 use crate::tolerance::{Due, Margin, Slack, Tolerance};
@@ -126,7 +119,7 @@ pub(crate) struct Engine {
     /// The process that the engine was made in.
     generation: Generation,
     /// Engine that stands in for this one in a child of that process.
-    successor: Successor<Stakes>,
+    successor: SetOnce<Stakes>,
     /// The time at the last pass. Written by passes, read by anyone.
     cached_now: CachePadded<AtomicU64>,
     counters: Counters,
@@ -139,17 +132,11 @@ pub(crate) struct Engine {
     armed: Armed,
     /// Gives each shard a histogram, if they keep one.
     keeps_lateness: Option<KeepLateness>,
-    /// Slack of new sleeps; the most, if it is a share of their delay.
+    /// The tolerance of new sleeps.
+    tolerance: Tolerance,
+    /// Slack of those whose delay does not matter.
     slack: Slack,
-    /// Hundredths of the delay then.
-    percent: u32,
-    /// Computes the share then. A pointer, so that only programs with such a tolerance have the
-    /// code.
-    share_of: Option<ShareOf>,
 }
-
-/// Of so many hundredths of a delay, and the most.
-type ShareOf = fn(u32, Duration, Slack) -> Slack;
 
 /// The function that gives an engine its histograms. A pointer, so that only programs that ask for
 /// them have the code.
@@ -232,7 +219,7 @@ impl Engine {
             driven_by,
             clock,
             generation: Generation::at_birth(),
-            successor: Successor::new(),
+            successor: SetOnce::new(),
             cached_now: CachePadded::new(AtomicU64::new(now.raw())),
             counters: Counters {
                 wakeups: AtomicU64::new(0),
@@ -244,17 +231,15 @@ impl Engine {
             self_wait: SelfWait::default(),
             armed: Armed::new(),
             keeps_lateness: None,
+            tolerance: Tolerance::default(),
             slack: Slack::fixed(Duration::ZERO),
-            percent: 0,
-            share_of: None,
         }
     }
 
     /// Sets the tolerance of new sleeps.
     pub(crate) fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.slack = tolerance.most();
-        self.percent = tolerance.percent();
-        self.share_of = Some(Slack::share);
+        self.tolerance = tolerance;
+        self.slack = tolerance.slack(Duration::ZERO);
         self
     }
 
@@ -279,8 +264,7 @@ impl Engine {
     /// Returns the slack of a new sleep, if it is a share of the delay.
     #[cold]
     pub(crate) fn share_of(&self, delay: impl FnOnce(&Clock) -> Duration) -> Slack {
-        let share_of = self.share_of.unwrap_or(|_, _, most| most);
-        share_of(self.percent, delay(&self.clock), self.slack)
+        self.tolerance.slack(delay(&self.clock))
     }
 
     /// Returns the time until `deadline`, or zero where no tolerance is a share of it.
@@ -297,7 +281,7 @@ impl Engine {
         self.keeps_lateness = Some(Self::keep_lateness);
         for shard in &*self.shards {
             let histogram = Box::new(Histogram::new());
-            shard.lock().lateness.histogram = Some((histogram, Histogram::record));
+            shard.lock().lateness.histogram = Some(histogram);
         }
     }
 
@@ -325,9 +309,8 @@ impl Engine {
             // ORDERING: Relaxed; it was written, if it was, before the fork.
             engine.closed = AtomicBool::new(self.closed.load(Ordering::Relaxed));
             let engine = engine.with_slow_call_limit(self.calls.limit());
+            let engine = engine.with_tolerance(self.tolerance);
             let mut engine = engine.with_panic_hook(self.panic_hook.clone());
-            (engine.slack, engine.percent) = (self.slack, self.percent);
-            engine.share_of = self.share_of;
             if let Some(keep_lateness) = self.keeps_lateness {
                 keep_lateness(&mut engine);
             }
@@ -504,20 +487,6 @@ impl Engine {
         self.pass_from(0, now, batch, None, u32::MAX)
     }
 
-    /// Returns when the driver has to look at its wheels again, [`Tick::NEVER`] if it need not,
-    /// where what it published last stands: nothing is due, and no window may be open. `None`
-    /// where only a pass can tell. Edge `rest`.
-    pub(crate) fn rests_until(&self) -> Option<Tick> {
-        let next = self.alarm.rests_until()?;
-        let now = self.clock.now_in_order();
-        if next <= now || self.board.had_windows() {
-            return None;
-        }
-        // ORDERING: Relaxed; see `cached_now`.
-        self.cached_now.store(now.raw(), Ordering::Relaxed);
-        Some(next)
-    }
-
     /// Turns the shards in which something is due, beginning with `first`, until the batch is spent
     /// or so many `parts` were done, and there is more to do. Spends the batch once the clock shows
     /// `until`, but not before it has done some of it.
@@ -556,8 +525,8 @@ impl Engine {
         } else {
             pass.next = next_of_others;
         }
-        let mut before = visited.split_before(first);
-        'shards: while let Some(index) = visited.next().or_else(|| before.next()) {
+        let before = visited.split_before(first);
+        'shards: for index in visited.chain(before) {
             loop {
                 if !batch.is_spent() {
                     pass.reached = index;
@@ -573,7 +542,7 @@ impl Engine {
                 let taken = batch.len() - held;
                 let worked = taken > 0 || turned == Turned::Partly;
                 // Nobody waits while a slot of many is filed again, or for room in the batch.
-                let urgent = turned == Turned::Partly && (taken < BATCH || batch.room() == 0);
+                let urgent = turned == Turned::Partly && taken < BATCH;
                 let (earliest, left) = (shard.earliest(), shard.pending());
                 drop(shard);
                 pass.lateness_ns_max = pass.lateness_ns_max.max(lateness_ns_max);
@@ -647,11 +616,10 @@ impl Engine {
         };
         for shard in &*self.shards {
             let shard = shard.lock();
-            let (counters, pending) = (shard.counters, shard.pending());
-            stats.armed += counters.armed;
-            stats.fired += counters.fired;
-            stats.cancelled += counters.armed - counters.fired - pending as u64;
-            stats.pending += pending;
+            stats.armed += shard.counters.armed;
+            stats.fired += shard.counters.fired;
+            stats.cancelled += shard.counters.cancelled;
+            stats.pending += shard.pending();
             stats.shards_used += usize::from(shard.counters.armed > 0);
             let lateness_max = Duration::from_nanos(shard.lateness.ns_max);
             stats.lateness_max = stats.lateness_max.max(lateness_max);
@@ -664,7 +632,7 @@ impl Engine {
         self.keeps_lateness.map(|_| {
             let mut all = Histogram::new();
             for shard in &*self.shards {
-                shard.lock().lateness.histogram.iter().for_each(|(own, _)| all.merge(own));
+                shard.lock().lateness.histogram.iter().for_each(|own| all.merge(own));
             }
             all
         })

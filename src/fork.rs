@@ -72,23 +72,17 @@
 //! call nothing but `exec` and `_exit`.
 
 use alloc::boxed::Box;
-#[cfg(not(unix))]
-use core::marker::PhantomData;
 
-#[cfg(unix)]
 use crate::sync::unmodelled::{AtomicBool, AtomicU32};
-#[cfg(unix)]
 use crate::sync::{Ordering, SetOnce};
 
 /// Forks that lie between the first process and this one; some count more than once.
-#[cfg(unix)]
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// A generation of processes. Where there is no `fork`, there is one.
+/// A generation of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Generation(#[cfg(unix)] u32);
+pub(crate) struct Generation(u32);
 
-#[cfg(unix)]
 impl Generation {
     /// This process's, for something that is made now.
     pub(crate) fn at_birth() -> Self {
@@ -105,45 +99,13 @@ impl Generation {
     /// Returns whether it is an earlier process's.
     #[inline]
     pub(crate) fn is_past(self) -> bool {
-        self != Self::current()
+        cfg!(unix) && self != Self::current()
     }
 
     #[inline]
     fn current() -> Self {
         // ORDERING: Relaxed; it is written in a child before that has a second thread.
         Self(FORKS.load(Ordering::Relaxed))
-    }
-}
-
-#[cfg(not(unix))]
-impl Generation {
-    pub(crate) fn at_birth() -> Self {
-        Self()
-    }
-
-    pub(crate) fn is_past(self) -> bool {
-        false
-    }
-}
-
-/// What stands in for a value in a child of the process that the value belongs to. A child makes it
-/// once.
-#[cfg(unix)]
-pub(crate) type Successor<T> = SetOnce<T>;
-
-/// Nothing, where there is no `fork`.
-#[cfg(not(unix))]
-#[derive(Debug)]
-pub(crate) struct Successor<T>(PhantomData<T>);
-
-#[cfg(not(unix))]
-impl<T> Successor<T> {
-    pub(crate) const fn new() -> Self {
-        Self(PhantomData)
-    }
-
-    pub(crate) fn get_or_init(&self, _make: impl FnOnce() -> T) -> &T {
-        unreachable!("a process that cannot fork has forked")
     }
 }
 
@@ -155,13 +117,13 @@ pub(crate) struct PerProcess<T> {
     generation: Generation,
     own: T,
     /// Value that stands in for `own` in a child of that process.
-    successor: Successor<Box<Self>>,
+    successor: SetOnce<Box<Self>>,
 }
 
 impl<T> PerProcess<T> {
     /// `own` is this process's.
     pub(crate) fn new(own: T) -> Self {
-        Self { generation: Generation::at_birth(), own, successor: Successor::new() }
+        Self { generation: Generation::at_birth(), own, successor: SetOnce::new() }
     }
 
     /// This process's. If there is none yet, `anew` makes it from what was its parent's. Several
@@ -188,14 +150,18 @@ pub(crate) fn end_child(panicked: bool) -> ! {
 }
 
 /// Counts the forks from now on. Says whether that is so.
-#[cfg(unix)]
 fn watch() -> bool {
-    extern "C" fn in_child() {
-        // ORDERING: Relaxed; the child has one thread.
-        FORKS.fetch_add(1, Ordering::Relaxed);
+    #[cfg(unix)]
+    {
+        extern "C" fn in_child() {
+            // ORDERING: Relaxed; the child has one thread.
+            FORKS.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the handler may run in a child of a process with threads: it does no more than
+        // add to an atomic. If it cannot be registered, children have no new engines; the next call
+        // tries again.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) == 0 }
     }
-    // SAFETY: the handler may run in a child of a process with threads: it does no more than add to
-    // an atomic. If it cannot be registered, children have no new engines; the next call tries
-    // again.
-    unsafe { libc::pthread_atfork(None, None, Some(in_child)) == 0 }
+    #[cfg(not(unix))]
+    true
 }

@@ -79,14 +79,15 @@ impl Tolerance {
         Self { percent: Some(percent), at_most }
     }
 
-    /// Returns the slack of a sleep whose delay does not matter: the most that it may have.
-    pub(crate) fn most(self) -> Slack {
-        Slack::new(saturated_nanos(self.at_most), self.percent.is_some())
-    }
-
-    /// Returns the hundredths of the delay; zero for a fixed one.
-    pub(crate) fn percent(self) -> u32 {
-        self.percent.unwrap_or_default()
+    /// Returns the slack of a sleep with this delay.
+    pub(crate) fn slack(self, delay: Duration) -> Slack {
+        let at_most = saturated_nanos(self.at_most);
+        let Some(percent) = self.percent else { return Slack::new(at_most, false) };
+        let (delay, percent) = (saturated_nanos(delay), u64::from(percent));
+        let hundredths = hundredth(delay);
+        let rest = delay - 100 * hundredths;
+        let share = hundredths.saturating_mul(percent).saturating_add(hundredth(rest * percent));
+        Slack::new(share.min(at_most), true)
     }
 }
 
@@ -125,16 +126,7 @@ impl Slack {
     }
 
     pub(crate) fn fixed(tolerance: Duration) -> Self {
-        Self::new(saturated_nanos(tolerance), false)
-    }
-
-    /// Returns so many hundredths of a delay, but no more than `most`.
-    pub(crate) fn share(percent: u32, delay: Duration, most: Self) -> Self {
-        let (delay, percent) = (saturated_nanos(delay), u64::from(percent));
-        let hundredths = hundredth(delay);
-        let rest = delay - 100 * hundredths;
-        let share = hundredths.saturating_mul(percent).saturating_add(hundredth(rest * percent));
-        Self::new(share.min(most.nanos()), true)
+        Tolerance::from(tolerance).slack(Duration::ZERO)
     }
 
     /// Returns whether it is zero, and stays so with another deadline.
@@ -280,8 +272,7 @@ mod tests {
             (u32::MAX, nanos(9), most, 9),
             (100, most, nanos(u64::MAX), Slack::MAX_NANOS),
         ] {
-            let tolerance = Tolerance::percent_of_delay(percent, at_most);
-            let slack = Slack::share(tolerance.percent(), delay, tolerance.most());
+            let slack = Tolerance::percent_of_delay(percent, at_most).slack(delay);
             assert_eq!(slack.nanos(), expected, "{percent} % of {delay:?}, at most {at_most:?}");
             assert!(slack.is_share() && !slack.is_none());
         }
@@ -302,9 +293,11 @@ mod tests {
     fn a_fixed_tolerance_does_not_know_the_delay() {
         for (fixed, expected) in [(0, 0), (1, 1), (u64::MAX, Slack::MAX_NANOS)] {
             let fixed = Duration::from_nanos(fixed);
-            let slack = Tolerance::from(fixed).most();
-            assert!(slack == Slack::fixed(fixed) && !slack.is_share());
-            assert_eq!((slack.nanos(), slack.is_none()), (expected, expected == 0));
+            for delay in [Duration::ZERO, Duration::MAX] {
+                let slack = Tolerance::from(fixed).slack(delay);
+                assert!(slack == Slack::fixed(fixed) && !slack.is_share());
+                assert_eq!((slack.nanos(), slack.is_none()), (expected, expected == 0));
+            }
         }
         assert_eq!(Tolerance::default(), Duration::ZERO.into());
     }

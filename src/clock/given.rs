@@ -21,7 +21,7 @@ impl Clock {
     }
 
     pub(crate) fn now(&self) -> Tick {
-        on_line((self.0)()).min(Tick::LAST)
+        self.tick((self.0)()).min(Tick::LAST)
     }
 
     pub(crate) fn now_in_order(&self) -> Tick {
@@ -52,7 +52,7 @@ impl Clock {
     }
 
     pub(crate) fn tick(&self, instant: Instant) -> Tick {
-        let tick = on_line(instant);
+        let tick = Tick::from_raw(Tick::ORIGIN.raw().saturating_add(instant.as_nanos()));
         if tick <= Tick::LAST { tick } else { Tick::NEVER }
     }
 
@@ -69,11 +69,6 @@ impl Clock {
     pub(crate) fn show(&self, deadline: Tick) -> Distance {
         deadline.distance_from(|| self.now())
     }
-}
-
-/// The tick of `instant`, also where no clock may show it.
-fn on_line(instant: Instant) -> Tick {
-    Tick::from_raw(Tick::ORIGIN.raw().saturating_add(instant.as_nanos()))
 }
 
 impl fmt::Debug for Clock {

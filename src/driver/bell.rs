@@ -7,8 +7,10 @@
 //! takes back what it has reported.
 
 use core::time::Duration;
+#[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
 use std::io;
 
+#[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
 use crate::clock::Clock;
 use crate::fork::PerProcess;
 use crate::sync::{SetOnce, StdArc};
@@ -29,20 +31,15 @@ impl Bell {
     }
 
     /// The descriptor, made at the first call, and then readable. Called by one thread at a time.
+    #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
     pub(crate) fn descriptor(&self, clock: &Clock) -> io::Result<&Descriptor> {
         let slot = self.slot();
-        if !self.is_made() {
+        if slot.get().is_none() {
             let new = Descriptor::new(clock)?;
             new.set(Some(Duration::ZERO));
             return Ok(slot.get_or_init(|| new));
         }
         Ok(slot.get().expect("it was there"))
-    }
-
-    /// Returns whether there is a descriptor. Exact for the thread that calls
-    /// [`descriptor`](Self::descriptor).
-    pub(crate) fn is_made(&self) -> bool {
-        self.slot().get().is_some()
     }
 
     /// Makes it readable after the wait that is given, counted from now, or only when it is set
@@ -54,7 +51,7 @@ impl Bell {
     }
 }
 
-#[cfg(not(all(test, tourbillon_model)))]
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, tourbillon_model))))]
 mod imp {
     use core::ptr;
     use core::time::Duration;
@@ -93,6 +90,20 @@ mod imp {
             unsafe {
                 libc::timerfd_settime(self.0.as_raw_fd(), 0, &raw const spec, ptr::null_mut())
             };
+        }
+    }
+}
+
+/// The bell where there is no such descriptor.
+#[cfg(not(any(target_os = "linux", target_os = "android", all(test, tourbillon_model))))]
+mod imp {
+    use core::time::Duration;
+
+    pub(crate) enum Descriptor {}
+
+    impl Descriptor {
+        pub(super) fn set(&self, _: Option<Duration>) {
+            match *self {}
         }
     }
 }

@@ -234,9 +234,9 @@ impl Turns {
     fn set_timeout(&self) {
         let next = self.next.get();
         if next != Tick::NEVER {
-            let wait_ns = next.nanos_since(self.engine.clock().now());
+            let wait = next.since(self.engine.clock().now());
             // A timeout cannot be set for more than that. It then turns too soon, and sets another.
-            let wait_ms = i32::try_from(wait_ns.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+            let wait_ms = i32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
             let timeout = set_timeout(&self.on_timeout, wait_ms);
             self.counts_nesting.set(!timeout.is_object());
             self.timeout.set(Some(timeout));

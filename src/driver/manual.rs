@@ -106,10 +106,9 @@ impl Driver {
     /// next.
     ///
     /// After it, the hook is called once if a timer is armed that is earlier than [`Turn::next`],
-    /// or any timer if that is `None`. Turn before each wait; a turn with nothing due reads the
-    /// clock and one word, unless the hook was called since the last one. Then, and once there has
-    /// been a sleep with a tolerance, it reads one or two cache lines for each eight shards. It
-    /// takes no lock, unless a window is open.
+    /// or any timer if that is `None`. Turn before each wait; a turn with nothing due and no window
+    /// open takes no lock, and reads one cache line for each eight shards, or two while there are
+    /// sleeps with a tolerance.
     ///
     /// A waker that panics does not keep others from being woken. The panic is caught, and counted
     /// in [`Stats::waker_panics`](crate::stats::Stats::waker_panics). A waker must not block on a
@@ -159,13 +158,6 @@ impl Driver {
 
     fn turn_bounded(&mut self, timers: u64, until: Option<Tick>) -> Turn {
         let engine = self.timer.engine();
-        let turn_at = |next| (next != Tick::NEVER).then(|| engine.clock().instant(next));
-        // A descriptor has to be set again by each turn, which only a scan may do. Edge `bell`.
-        if !self.bell.is_made() {
-            if let Some(next) = engine.rests_until() {
-                return Turn { fired: 0, next: turn_at(next), more: false };
-            }
-        }
         self.batch.allow(timers);
         let mut fired = 0;
         loop {
@@ -193,7 +185,8 @@ impl Driver {
             self.bell.set(wait);
             // If it does not stand, something earlier was armed meanwhile, perhaps by a waker.
             if engine.alarm().commit(plan) {
-                return Turn { fired, next: turn_at(next), more: false };
+                let next = (next != Tick::NEVER).then(|| engine.clock().instant(next));
+                return Turn { fired, next, more: false };
             }
         }
     }

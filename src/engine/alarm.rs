@@ -141,16 +141,6 @@ impl Alarm {
         }
     }
 
-    /// Returns until when the driver need not scan by what it published last; [`Tick::NEVER`] if it
-    /// waits for nothing. `None` if it has been called since, or has to scan.
-    pub(crate) fn rests_until(&self) -> Option<Tick> {
-        match self.plan()? {
-            Plan::ParkUntil(tick) => Some(tick),
-            Plan::Park => Some(Tick::NEVER),
-            Plan::End => None,
-        }
-    }
-
     /// Returns whether a driver is parked, for no longer than until `deadline`.
     pub(crate) fn is_set_for(&self, deadline: Tick) -> bool {
         // ORDERING: Relaxed; only decides whether a poll reads the clock itself.

@@ -2,21 +2,10 @@
 //!
 //! `PROTOCOL.md` argues that a scan that passes over a shard misses no timer.
 
-#[cfg_attr(
-    any(
-        target_os = "none",
-        all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-    ),
-    path = "board/one_shard.rs"
-)]
-mod shards;
-
-use crate::engine::ONE_SHARD;
 use crate::engine::per_shard::{PerShard, per_shard, position};
+use crate::engine::{MAX_SHARDS, ONE_SHARD};
 use crate::sync::{AtomicU64, Ordering, fence, unmodelled};
 use crate::tick::Tick;
-
-pub(crate) use shards::Shards;
 
 /// Elements to a cache line. The models have few shards, and no element that none of them uses.
 const ROWS: usize = if ONE_SHARD || cfg!(all(test, tourbillon_model)) { 1 } else { 8 };
@@ -97,6 +86,31 @@ impl Board {
         }
     }
 
+    /// Adds the shards that have a window open at `now`, and leaves their deadlines out of `next`,
+    /// as the visit finds them out anew. Returns whether any has a window, open or not.
+    #[inline]
+    fn add_open(&self, due: &mut Shards, next: &mut Tick, now: Tick) -> bool {
+        // ORDERING: Relaxed; a hint.
+        if !self.has_windows.load(Ordering::Relaxed) {
+            return false;
+        }
+        let (mut any, mut is_open) = (false, false);
+        for (shard, window) in self.windows.iter().enumerate() {
+            // ORDERING: Relaxed; a hint.
+            let opens = Tick::from_raw(window.load(Ordering::Relaxed));
+            any |= opens != Tick::NEVER;
+            if opens <= now {
+                due.insert(shard);
+                is_open = true;
+            }
+        }
+        if is_open {
+            let others = (0..self.windows.len()).filter(|shard| !due.contains(*shard));
+            *next = others.map(|shard| self.earliest(shard)).min().unwrap_or(Tick::NEVER);
+        }
+        any
+    }
+
     /// Makes what is read from here on as new as what the threads that post see of this one's past.
     pub(crate) fn begin_scan(&self) {
         // ORDERING: SeqCst, the partner of those in `lower` and `Engine::close`.
@@ -106,30 +120,16 @@ impl Board {
     /// Looks for the shards that are to be visited at `now`.
     pub(crate) fn scan(&self, now: Tick) -> Scan {
         self.begin_scan();
-        let (mut due, mut next, mut has_windows) = (Shards::NONE, Tick::NEVER, false);
-        let had_windows = self.had_windows();
+        let (mut due, mut next) = (Shards::NONE, Tick::NEVER);
         self.for_each(|shard, earliest| {
-            let opens = if had_windows { self.opens(shard) } else { Tick::NEVER };
-            has_windows |= opens != Tick::NEVER;
-            if earliest <= now || opens <= now {
+            if earliest <= now {
                 due.insert(shard);
             } else {
                 next = next.min(earliest);
             }
         });
+        let has_windows = self.add_open(&mut due, &mut next, now);
         Scan { due, next, has_windows }
-    }
-
-    /// Returns whether there has been a timer with a tolerance.
-    pub(crate) fn had_windows(&self) -> bool {
-        // ORDERING: Relaxed; a hint.
-        self.has_windows.load(Ordering::Relaxed)
-    }
-
-    /// No later than any instant from which on a timer of the shard with a tolerance may be fired.
-    fn opens(&self, shard: usize) -> Tick {
-        // ORDERING: Relaxed; a hint.
-        Tick::from_raw(self.windows[position(shard)].load(Ordering::Relaxed))
     }
 
     /// Calls `visit` with each shard in order, and a tick no later than any deadline in it.
@@ -147,8 +147,7 @@ impl Board {
     }
 
     /// No later than any deadline in the shard. [`begin_scan`](Self::begin_scan) comes before.
-    #[cfg(all(test, not(tourbillon_model)))]
-    fn earliest(&self, shard: usize) -> Tick {
+    pub(crate) fn earliest(&self, shard: usize) -> Tick {
         // ORDERING: Relaxed; that fence orders it.
         Tick::from_raw(self.element(shard).load(Ordering::Relaxed))
     }
@@ -165,12 +164,72 @@ pub(crate) struct Scan {
     pub(crate) has_windows: bool,
 }
 
+/// A set of shards, taken out in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Shards {
+    words: [u64; WORDS],
+    /// The words before have none left.
+    at: usize,
+}
+
+const BITS: usize = u64::BITS as usize;
+const WORDS: usize = if ONE_SHARD { 1 } else { MAX_SHARDS / BITS };
+
+impl Shards {
+    const NONE: Self = Self { words: [0; WORDS], at: 0 };
+
+    /// Returns the set of the first `count`.
+    pub(crate) fn first(count: usize) -> Self {
+        let mut shards = Self::NONE;
+        (0..count).for_each(|shard| shards.insert(shard));
+        shards
+    }
+
+    fn insert(&mut self, shard: usize) {
+        self.words[shard / BITS] |= 1 << (shard % BITS);
+    }
+
+    fn contains(&self, shard: usize) -> bool {
+        self.words[shard / BITS] & 1 << (shard % BITS) != 0
+    }
+
+    /// Takes those before the shard `first` out.
+    pub(crate) fn split_before(&mut self, first: usize) -> Self {
+        let mut before = Self::NONE;
+        if ONE_SHARD {
+            return before;
+        }
+        while let Some(shard) = self.clone().next().filter(|shard| *shard < first) {
+            before.insert(shard);
+            self.next();
+        }
+        before
+    }
+}
+
+impl Iterator for Shards {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        while self.at < WORDS {
+            let word = &mut self.words[self.at];
+            if *word != 0 {
+                let bit = word.trailing_zeros() as usize;
+                *word &= *word - 1;
+                return Some(self.at * BITS + bit);
+            }
+            self.at += 1;
+        }
+        None
+    }
+}
+
 #[cfg(all(test, not(tourbillon_model)))]
 mod tests {
     use core::time::Duration;
 
     use super::*;
-    use crate::engine::MAX_SHARDS;
 
     fn at(nanos: u64) -> Tick {
         Tick::ORIGIN.saturating_add(Duration::from_nanos(nanos))

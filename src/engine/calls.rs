@@ -94,8 +94,7 @@ impl Calls {
             longest_ns = took_ns.max(longest_ns);
             slow += u64::from(took_ns > self.limit_ns);
             began = now;
-            // ORDERING: Relaxed; as in `begin`.
-            self.began.store(now.raw(), Ordering::Relaxed);
+            self.begin(now.raw());
             if took_ns > BRISK_NS * woken as u64 { 1 } else { most.min(2 * woken) }
         });
         self.begin(outer);

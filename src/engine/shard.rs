@@ -52,37 +52,28 @@ pub(crate) struct Shard {
     opens: Tick,
 }
 
-/// Counts of what happened in one shard so far. The rest of those armed are queued, or were
-/// cancelled.
+/// Counts of what happened in one shard so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ShardCounters {
     pub(crate) armed: u64,
     pub(crate) fired: u64,
+    pub(crate) cancelled: u64,
 }
 
 /// Lateness of the fires of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Lateness {
     pub(crate) ns_max: u64,
-    /// `None` unless the timer was asked to keep it. With what records in it: a pointer, so that
-    /// only programs that ask have the code.
-    pub(crate) histogram: Option<(Box<Histogram>, Record)>,
+    /// `None` unless the timer was asked to keep it.
+    pub(crate) histogram: Option<Box<Histogram>>,
 }
-
-type Record = fn(&mut Histogram, u64);
 
 impl Lateness {
     #[inline]
     fn note(&mut self, lateness_ns: u64) {
         self.ns_max = self.ns_max.max(lateness_ns);
-        self.record(lateness_ns);
-    }
-
-    /// Notes it in the histogram alone.
-    #[inline]
-    fn record(&mut self, lateness_ns: u64) {
-        if let Some((histogram, record)) = &mut self.histogram {
-            record(histogram, lateness_ns);
+        if let Some(histogram) = &mut self.histogram {
+            histogram.record(lateness_ns);
         }
     }
 }
@@ -214,7 +205,11 @@ impl Shard {
         // freed then.
         if seen == State::Queued {
             self.note_removal(entry);
-            self.counters.fired += u64::from(completed);
+            if completed {
+                self.counters.fired += 1;
+            } else {
+                self.counters.cancelled += 1;
+            }
             self.wheel.discard(entry.place().filed());
         } else {
             self.wheel.store().release(entry.place().key());
@@ -236,18 +231,18 @@ impl Shard {
     /// Fires what is due at `now`, as far as the batch has room. Returns the worst lateness too, in
     /// nanoseconds.
     pub(crate) fn turn(&mut self, now: Tick, batch: &mut WakeBatch) -> (Turned, u64) {
-        let (tolerant, lateness) = (&mut self.tolerant, &mut self.lateness);
+        let (counters, lateness) = (&mut self.counters, &mut self.lateness);
+        let tolerant = &mut self.tolerant;
         let allowance = Allowance { expiries: batch.room(), moves: MOVES };
-        let (held, mut lateness_ns_max) = (batch.len(), 0);
+        let mut lateness_ns_max = 0;
         let turned = self.wheel.turn(now, allowance, |entry, due_by| {
             *tolerant -= u32::from(entry.has_margin());
             batch.push(entry.fire());
             let lateness_ns = now.nanos_since(due_by);
             lateness_ns_max = lateness_ns_max.max(lateness_ns);
-            lateness.record(lateness_ns);
+            counters.fired += 1;
+            lateness.note(lateness_ns);
         });
-        self.counters.fired += (batch.len() - held) as u64;
-        self.lateness.ns_max = self.lateness.ns_max.max(lateness_ns_max);
         if self.earliest <= now || self.opens <= now {
             self.exact = false;
             if turned == Turned::Completely {

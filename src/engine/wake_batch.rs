@@ -5,28 +5,15 @@ use core::task::Waker;
 
 use crate::foreign::guarded;
 
-/// Wakers taken under one lock. Bounds how long that is held: for about 2 us. Without an operating
-/// system interrupts wait for the lock. The models, of a few timers each, have turns end partly all
-/// the same.
-pub(crate) const BATCH: usize = if cfg!(all(test, tourbillon_model)) {
-    2
-} else if cfg!(target_os = "none") {
-    3
-} else {
-    32
-};
+/// Wakers taken under one lock. Bounds how long that is held: for about 2 us. The models, of a few
+/// timers each, have turns end partly all the same.
+pub(crate) const BATCH: usize =
+    if cfg!(any(all(test, tourbillon_model), target_os = "none")) { 2 } else { 32 };
 
 /// Wakers held before they are woken. Woken in one go, they find the threads of an executor awake,
-/// which would run out of tasks and park while the next few are taken. Without an operating system
-/// there are no such threads, and a turn is to allocate nothing. In the models, so few that a full
-/// batch is woken before the next shard, and one waker is not.
-const HELD: usize = if cfg!(all(test, tourbillon_model)) {
-    3
-} else if cfg!(target_os = "none") {
-    BATCH
-} else {
-    512
-};
+/// which would run out of tasks and park while the next few are taken. In the models, so few that a
+/// full batch is woken before the next shard, and one waker is not.
+const HELD: usize = if cfg!(all(test, tourbillon_model)) { 3 } else { 512 };
 
 /// Wakers, at most [`HELD`], in a buffer that is kept.
 #[derive(Debug)]
@@ -85,6 +72,7 @@ impl WakeBatch {
     }
 
     pub(crate) fn push(&mut self, waker: Waker) {
+        debug_assert!(self.room() > 0, "the batch is full");
         prefetch(waker.data());
         self.wakers.push(waker);
         self.left -= 1;
@@ -104,17 +92,14 @@ impl WakeBatch {
             deferred.append(&mut self.wakers);
             return 0;
         }
-        let (mut panics, mut woken) = (0, 0);
-        for waker in self.wakers.drain(..) {
-            panics += u64::from(guarded(|| waker.wake()).is_none());
-            woken += 1;
-            if woken == together {
-                together = pause(woken);
-                woken = 0;
+        let mut panics = 0;
+        let mut wakers = self.wakers.drain(..);
+        while wakers.len() > 0 {
+            let count = together.min(wakers.len());
+            for waker in wakers.by_ref().take(count) {
+                panics += u64::from(guarded(|| waker.wake()).is_none());
             }
-        }
-        if woken > 0 {
-            pause(woken);
+            together = pause(count);
         }
         panics
     }

@@ -54,7 +54,7 @@ pub struct Builder {
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     while_hidden: Option<WhileHidden>,
     lateness_histogram: bool,
-    tolerance: Option<Tolerance>,
+    tolerance: Tolerance,
     slow_call_limit: Option<Duration>,
     panic_hook: PanicHook,
 }
@@ -313,16 +313,13 @@ impl Builder {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn tolerance(mut self, tolerance: impl Into<Tolerance>) -> Self {
-        self.tolerance = Some(tolerance.into());
+        self.tolerance = tolerance.into();
         self
     }
 
     fn engine(&self, clock: Clock, shards: usize, driven_by: DrivenBy) -> Arc<Engine> {
         let engine = Engine::new(clock, shards, driven_by);
-        let engine = match self.tolerance {
-            Some(tolerance) => engine.with_tolerance(tolerance),
-            None => engine,
-        };
+        let engine = engine.with_tolerance(self.tolerance);
         let engine = engine.with_panic_hook(self.panic_hook.0.clone());
         let mut engine = match self.slow_call_limit {
             Some(limit) => engine.with_slow_call_limit(limit),

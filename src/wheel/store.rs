@@ -29,10 +29,6 @@ pub(crate) const CHUNK: usize = if cfg!(all(test, tourbillon_model)) {
     64
 };
 
-/// The offset of no key.
-const NONE: u8 = u8::MAX;
-const _: () = assert!(CHUNK <= NONE as usize);
-
 /// Names an entry of one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeKey(u32);
@@ -78,29 +74,20 @@ pub(crate) trait Pooled {
     /// keys between are not used. So a wheel of a few timers is small.
     const FIRST: usize;
 
-    /// Offset of the next of the entries of its chunk that are not handed out. The store's while it
-    /// is one of them.
+    /// The next of the entries of its chunk that are not handed out. The store's while it is one of
+    /// them.
     fn next_free(&self) -> &Number;
 }
 
 /// A chunk of entries. A freed one leaves its place, with no entries and none free.
 struct Chunk<T> {
     entries: Option<StdArc<[T]>>,
-    /// Number of the next chunk of the list that it is in; [`NIL`] of the last.
-    next: u32,
-    /// Offset of its first free key, or [`NONE`]; [`Pooled::next_free`] of each has the next.
-    free: u8,
+    /// First free key of this chunk; [`Pooled::next_free`] of each says the next.
+    free: u32,
     /// Keys handed out, or spare.
-    live: u8,
-    /// True if it is in the list [`Store::available`].
+    live: u16,
+    /// True if its number is in [`Store::available`].
     listed: bool,
-}
-
-impl<T> Chunk<T> {
-    #[inline]
-    fn entry(&self, offset: usize) -> Option<&T> {
-        self.entries.as_ref()?.get(offset)
-    }
 }
 
 /// Storage for the entries of one wheel. Chunks are numbered.
@@ -114,12 +101,10 @@ pub(crate) struct Store<T, const SPARES: usize> {
     /// Chunks with no key handed out: never more than one.
     empty: u32,
     chunks: Vec<Chunk<T>>,
-    /// First of a list of all chunks that have a free key, and of some that have none any more.
-    available: u32,
-    /// First of a list of the chunks that were freed, but for those still in the other list.
-    vacant: u32,
-    /// Chunks that hold memory.
-    held: u32,
+    /// Numbers of all chunks that have a free key, and of some that have none any more.
+    available: Vec<u32>,
+    /// Numbers of chunks that were freed.
+    vacant: Vec<u32>,
     /// Keys that were released and not handed out since, the last one last.
     spares: [u32; SPARES],
 }
@@ -130,9 +115,8 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
             spare: 0,
             empty: 0,
             chunks: Vec::new(),
-            available: NIL,
-            vacant: NIL,
-            held: 0,
+            available: Vec::new(),
+            vacant: Vec::new(),
             spares: [NIL; SPARES],
         }
     }
@@ -170,15 +154,15 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
     #[inline(never)]
     fn give_spares(&mut self) {
         let spares = self.spares;
-        for key in spares.iter().take(core::mem::take(&mut self.spare) as usize) {
+        for key in &spares[..core::mem::take(&mut self.spare) as usize] {
             self.give(*key);
         }
     }
 
     #[inline]
     pub(crate) fn value(&self, key: NodeKey) -> &T {
-        let chunk = self.chunks.get(index(key.0));
-        chunk.and_then(|chunk| chunk.entry(offset(key.0))).expect("a key's entry is kept")
+        let entries = self.chunks[index(key.0)].entries.as_ref().expect("a key's chunk is kept");
+        &entries[offset(key.0)]
     }
 
     /// Returns the value of a number, like [`value`](Self::value).
@@ -189,7 +173,7 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
 
     /// Chunks of entries that hold memory now.
     pub(crate) fn chunks(&self) -> usize {
-        self.held as usize
+        self.chunks.len() - self.vacant.len()
     }
 
     /// Puts the spare keys into their chunks, if these are many. Only while no key is handed out:
@@ -204,83 +188,63 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
     #[inline(never)]
     fn take(&mut self, mut make: impl FnMut() -> T) -> NodeKey {
         loop {
-            if self.available == NIL {
+            let Some(&number) = self.available.last() else {
                 self.grow(&mut make);
-            }
-            let number = self.available;
-            let chunk = self.chunks.get_mut(number as usize).expect("a listed chunk is there");
-            let free = chunk.free;
-            if free == NONE {
+                continue;
+            };
+            let chunk = &mut self.chunks[number as usize];
+            let key = chunk.free;
+            if key == NIL {
                 chunk.listed = false;
-                self.available = chunk.next;
-                if chunk.entries.is_none() {
-                    chunk.next = core::mem::replace(&mut self.vacant, number);
-                }
+                self.available.pop();
                 continue;
             }
             self.empty -= u32::from(chunk.live == 0);
             chunk.live += 1;
-            let entry = chunk.entry(free.into()).expect("a free key's entry is kept");
-            chunk.free = entry.next_free().get() as u8;
-            return NodeKey(first_of(number as usize) + u32::from(free));
+            let entries = chunk.entries.as_ref().expect("a free key's chunk is kept");
+            chunk.free = entries[offset(key)].next_free().get();
+            return NodeKey(key);
         }
     }
 
     /// Puts a key into its chunk; gives the chunk's memory back if it is the second empty one.
     fn give(&mut self, key: u32) {
-        let number = index(key) as u32;
-        let chunk = self.chunks.get_mut(number as usize).expect("a key's chunk is there");
+        let number = index(key);
+        let chunk = &mut self.chunks[number];
         chunk.live -= 1;
         if chunk.live == 0 && self.empty > 0 {
-            (chunk.entries, chunk.free) = (None, NONE);
-            self.held -= 1;
-            if !chunk.listed {
-                chunk.next = core::mem::replace(&mut self.vacant, number);
-            }
+            (chunk.entries, chunk.free) = (None, NIL);
+            self.vacant.push(number as u32);
             return;
         }
         self.empty += u32::from(chunk.live == 0);
-        let entry = chunk.entry(offset(key)).expect("a key's entry is kept");
-        entry.next_free().set(chunk.free.into());
-        chunk.free = offset(key) as u8;
+        let entries = chunk.entries.as_ref().expect("a key's chunk is kept");
+        entries[offset(key)].next_free().set(chunk.free);
+        chunk.free = key;
         if !core::mem::replace(&mut chunk.listed, true) {
-            chunk.next = core::mem::replace(&mut self.available, number);
+            self.available.push(number as u32);
         }
     }
 
     /// Makes a chunk. Only if none is listed.
     #[cold]
     fn grow(&mut self, mut make: impl FnMut() -> T) {
-        let vacant = self.chunks.get(self.vacant as usize).map(|chunk| chunk.next);
-        let number = if vacant.is_some() { self.vacant as usize } else { self.chunks.len() };
+        let number = self.vacant.pop().map_or(self.chunks.len(), |number| number as usize);
         assert!(number < NIL as usize / CHUNK, "2^32 - 64 entries in one store");
-        let last = capacity::<T>(number) - 1;
+        let keys = first_of(number)..first_of(number) + capacity::<T>(number);
         // Collected where it stays: a box that is moved there would leave a hole of its size.
-        let entries: StdArc<[T]> = (0..=last)
-            .map(|offset| {
-                let entry = make();
-                entry.next_free().set(if offset < last { offset + 1 } else { NONE.into() });
-                entry
-            })
-            .collect();
-        let entries = Some(entries);
-        let chunk = Chunk { entries, next: NIL, free: 0, live: 0, listed: true };
-        match vacant {
-            Some(next) => {
-                self.vacant = next;
-                *self.chunks.get_mut(number).expect("a vacant chunk is there") = chunk;
-            }
-            None => {
-                // As far as twice, and not to four at first.
-                if self.chunks.len() == self.chunks.capacity() {
-                    self.chunks.reserve_exact(number.max(2));
-                }
-                self.chunks.push(chunk);
-            }
+        let entries: StdArc<[T]> = keys.clone().map(|_| make()).collect();
+        for (entry, next) in entries.iter().zip(keys.clone().skip(1).chain([NIL])) {
+            entry.next_free().set(next);
+        }
+        let chunk = Chunk { entries: Some(entries), free: keys.start, live: 0, listed: true };
+        if number == self.chunks.len() {
+            self.chunks.push(chunk);
+        } else {
+            self.chunks[number] = chunk;
         }
         self.empty += 1;
-        self.held += 1;
-        self.available = number as u32;
+        self.available.push(number as u32);
     }
 }
 

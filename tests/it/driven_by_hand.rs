@@ -440,19 +440,6 @@ fn the_wait_is_what_is_left_and_not_what_was_left_at_the_turn() {
     assert!(driver.max_wait().expect("a timer is armed") <= next - now);
 }
 
-#[test]
-fn a_turn_within_a_window_fires_it() {
-    let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
-    // Of a length that is kept exactly.
-    let mut sleep = timer.sleep(Duration::from_millis(1)).with_tolerance(64 * SECOND);
-    assert!(poll(&mut sleep).is_pending());
-    driver.turn();
-    while timer.now() < sleep.deadline() {
-        assert_eq!(driver.max_wait().map(|wait| wait > SECOND), Some(true), "nothing is due");
-    }
-    assert_eq!(driver.turn().fired, 1);
-}
-
 #[cfg(target_os = "linux")]
 mod descriptor {
     use std::os::fd::{AsFd, AsRawFd};
@@ -492,16 +479,6 @@ mod descriptor {
         assert_eq!(rig.driver.turn().fired, 1);
         assert!(!is_readable(&due));
         assert_eq!(rig.calls(), 2, "beside the hook, which is called as before");
-    }
-
-    #[test]
-    fn it_is_readable_until_the_next_turn_where_the_last_one_had_nothing_to_do() {
-        let mut rig = rig();
-        rig.driver.turn();
-        let due = rig.driver.turn_fd().expect("there is one");
-        assert!(is_readable(&due));
-        rig.driver.turn();
-        assert!(!is_readable(&due));
     }
 
     #[test]

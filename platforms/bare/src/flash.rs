@@ -44,7 +44,7 @@ fn main() -> ! {
     static mut MEMORY: [MaybeUninit<u8>; HEAP_SIZE] = [MaybeUninit::uninit(); HEAP_SIZE];
     // SAFETY: this is reached once, before anything is allocated, and nothing else uses the memory.
     unsafe { HEAP.init(addr_of_mut!(MEMORY) as usize, HEAP_SIZE) }
-    // Of no size, so that nothing is allocated: the allocator is a part of what a sleep adds.
+    // Has the allocator in both programs.
     let ticks: Box<dyn Fn() -> u32> = black_box(Box::new(|| TICKS.load(Ordering::Relaxed)));
     #[cfg(feature = "timer")]
     {

@@ -53,22 +53,6 @@ impl Loop {
     }
 }
 
-/// The first turn has published a tick, so that those after it scan only if the hook is called.
-/// Oracle: deadlock.
-#[test]
-fn a_turn_that_scans_nothing_races_remote_insert() {
-    check(|| {
-        let mut by_hand = Loop::new(1);
-        let mut far = by_hand.sleep(1_000);
-        assert_eq!(poll(&mut far, &Signal::new()), Poll::Pending);
-        by_hand.driver.turn();
-        let near = by_hand.sleep(5);
-        let remote = thread::spawn(move || block_on(near, &Signal::new()));
-        by_hand.run();
-        remote.join().unwrap();
-    });
-}
-
 /// Oracle: deadlock.
 #[test]
 fn turn_races_remote_insert() {

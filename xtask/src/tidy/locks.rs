@@ -10,17 +10,8 @@ use crate::tree::Tree;
 const TABLE: &str = "src/fork.rs";
 
 /// Types that threads wait for, or that hold a value of one process.
-const LOCKS: [&str; 9] = [
-    "Condvar",
-    "Lock",
-    "Mutex",
-    "PerProcess",
-    "RwLock",
-    "SetOnce",
-    "Signal",
-    "Successor",
-    "Waiters",
-];
+const LOCKS: [&str; 8] =
+    ["Condvar", "Lock", "Mutex", "PerProcess", "RwLock", "SetOnce", "Signal", "Waiters"];
 
 /// Checks that each lock of the core has a row, and each row a lock.
 pub fn check(tree: &Tree, sources: &[Source], breaches: &mut Vec<Breach>) {
