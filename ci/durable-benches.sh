@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The measurements of durable timers at full size, each on a server of PostgreSQL or a file of
-# SQLite that is made for it. Prints a table, as crates/durable/docs/BENCHES.md has: a number that is
-# not the same in all rounds is shown from its least to its greatest.
+# SQLite that is made for it. Prints a table, as crates/durable/docs/BENCHES.md has one: a number
+# that is not the same in all rounds is shown from its least to its greatest.
 #
 #   chrt -r 1 ci/durable-benches.sh                  two rounds, some 70 minutes
 #   ROUNDS=1 ROWS="hundred drain" ci/durable-benches.sh
