@@ -71,7 +71,6 @@ awk -F ' \\| ' '
         round = ++rounds[key]
         rest = $6
         sub(/ \|$/, "", rest)
-        text = ""
         for (n = 0; match(rest, /[0-9][0-9.,]*[0-9]|[0-9]/); rest = after) {
             number = substr(rest, RSTART, RLENGTH)
             after = substr(rest, RSTART + RLENGTH)

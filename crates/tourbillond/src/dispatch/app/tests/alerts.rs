@@ -275,11 +275,13 @@ async fn a_schedule_that_does_not_succeed_in_time_tells_it_once_and_its_recovery
     };
     assert_eq!((&recovered["event"], &recovered["status"]), (&json!("recovered"), &json!(200)));
     // From then on it is awaited anew, once that is noted.
+    let mut tries = 0..6_000;
     loop {
         let watch = service.catalog.watch("a", "k").await.unwrap().unwrap();
         if !watch.is_notified(service.client.now().await.unwrap()) {
             break;
         }
+        assert!(tries.next().is_some(), "it is not awaited anew");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     service.stop().await;
