@@ -8,8 +8,15 @@
 . "$(dirname "$0")/lib.sh"
 [ -n "${PG_BIN:-}" ] || not_checked "Citus" "PG_BIN does not name a server that has it"
 
+# The server connects to itself, with the password that is there.
+PGPASSFILE=$(mktemp)
+export PGPASSFILE
+trap 'rm "$PGPASSFILE"' EXIT
 # Every database that is made later has the extension, and is its own only node.
 prepare='
+login=${TOURBILLON_POSTGRES#*//}
+echo "*:*:*:${login%%@*}" >"$PGPASSFILE"
+[ "$(id -u)" != 0 ] || chown postgres "$PGPASSFILE"
 psql -q -o /dev/null "${TOURBILLON_POSTGRES%/*}/template1" <<"SQL"
 CREATE EXTENSION citus;
 SELECT citus_set_coordinator_host($$localhost$$, current_setting($$port$$)::int);

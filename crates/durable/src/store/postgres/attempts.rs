@@ -126,11 +126,13 @@ const END_AND_CLAIM_UNLOCKED: &str = concat!(
 );
 
 /// Attempts that are followed by others: pending again, some after a pause. One that failed has a
-/// detail, if an empty one.
+/// detail, if an empty one. The sum is one without time zones: with them it depends on a setting,
+/// and Citus computes no such thing for each row of an update.
 const RETURN: &str = "
     UPDATE tourbillon.timer AS t
     SET node = NULL, epoch = NULL, failures = t.failures + e.failed::int4,
-        due = greatest(now() + e.pause, CASE WHEN e.pause IS NULL THEN t.due END),
+        due = greatest((now() AT TIME ZONE 'UTC' + e.pause) AT TIME ZONE 'UTC',
+                       CASE WHEN e.pause IS NULL THEN t.due END),
         detail = coalesce(e.detail, t.detail)
     FROM unnest($3::uuid[], $4::int4[], $5::interval[], $6::text[], $7::bool[])
         AS e (timer, attempt, pause, detail, failed)

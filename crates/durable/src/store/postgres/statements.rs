@@ -11,8 +11,8 @@ const VOLATILE: [&str; 5] =
 const BEFORE: [&str; 5] = ["new", "ended", "gone", "mine", "withdrawn"];
 
 /// Returns what Citus refuses in a text with statements: in a subquery a list of columns that is
-/// empty; in an upsert a function among the new values; in an update a volatile function, or `now`
-/// in a `CASE` or `coalesce`; and an insert that selects from tables or from a function of a
+/// empty; in an upsert a function among the new values; in an update a volatile function, `now` in
+/// a `CASE` or `coalesce`, or `now` and a column; and an insert that selects from tables or from a function of a
 /// parameter.
 fn refused(text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -43,6 +43,12 @@ fn refused(text: &str) -> Vec<String> {
                 update.split("CASE ").skip(1).filter_map(|case| case.split_once(" END"));
             if cases.any(|(case, _)| case.contains("now()")) || update.contains("coalesce(now()") {
                 found.push("now() in a CASE or coalesce of an update".to_owned());
+            }
+            // What follows the sign is a parameter, or the name of rows, a dot and a column.
+            let mut sums =
+                update.split("now() + ").skip(1).filter_map(|sum| sum.split(' ').next());
+            if sums.any(|second| second.contains('.')) {
+                found.push("now() and a column in an update".to_owned());
             }
             let volatile = VOLATILE.iter().filter(|function| update.contains(**function));
             found.extend(volatile.map(|function| format!("{function}) in an update")));
@@ -84,6 +90,7 @@ fn what_citus_refuses_is_found() {
             "UPDATE t SET due = coalesce(now() + $1, due)",
             "now() in a CASE or coalesce of an update",
         ),
+        ("UPDATE t SET due = now() + e.pause FROM e", "now() and a column in an update"),
     ];
     for (statement, refusal) in planted {
         assert_eq!(refused(statement), [refusal]);
