@@ -12,8 +12,8 @@ const BEFORE: [&str; 5] = ["new", "ended", "gone", "mine", "withdrawn"];
 
 /// Returns what Citus refuses in a text with statements: in a subquery a list of columns that is
 /// empty; in an upsert a function among the new values; in an update a volatile function, `now` in
-/// a `CASE` or `coalesce`, or `now` and a column; and an insert that selects from tables or from a function of a
-/// parameter.
+/// a `CASE` or `coalesce`, or `now` and a column; and an insert that selects from tables or from a
+/// function of a parameter.
 fn refused(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -45,8 +45,7 @@ fn refused(text: &str) -> Vec<String> {
                 found.push("now() in a CASE or coalesce of an update".to_owned());
             }
             // What follows the sign is a parameter, or the name of rows, a dot and a column.
-            let mut sums =
-                update.split("now() + ").skip(1).filter_map(|sum| sum.split(' ').next());
+            let mut sums = update.split("now() + ").skip(1).filter_map(|sum| sum.split(' ').next());
             if sums.any(|second| second.contains('.')) {
                 found.push("now() and a column in an update".to_owned());
             }
