@@ -3,8 +3,9 @@
 # emulators) is installed only where TOURBILLON_INSTALL allows it, as `.ci/run` does.
 debian=$(realpath -m target/debian)
 
-# alone COMMAND...: runs it while no other script installs or unpacks. A server that a package
-# starts does not keep the lock.
+# alone COMMAND...: runs it while no other script installs or unpacks: in images for containers, an
+# update of Debian's lists removes the packages that another is about to install. A server that a
+# package starts does not keep the lock.
 alone() {
     mkdir -p target
     (flock 8 && "$@" 8>&-) 8>"$debian.lock"

@@ -11,6 +11,7 @@
 #
 # Time is Miri's own and goes by what was executed, so a seed gives the same run each time.
 . "$(dirname "$0")/lib.sh"
+. ci/debian.sh
 export RUSTUP_AUTO_INSTALL=0
 export CARGO_TARGET_DIR=$PWD/target/miri
 
@@ -22,7 +23,7 @@ choose_miri() {
     elif cargo +nightly miri --version >/dev/null 2>&1; then
         miri=(cargo +nightly miri)
     elif [ -x "$setup" ]; then
-        [ -e "$dir/env.sh" ] || "$setup" "$dir" >/dev/null
+        [ -e "$dir/env.sh" ] || alone "$setup" "$dir" >/dev/null
         . "$dir/env.sh"
     else
         return 1
