@@ -208,6 +208,11 @@ impl Rows {
         }
     }
 
+    /// Returns how many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.timers.len() + self.skipped.len()
+    }
+
     /// The timers that are to be inserted.
     pub(crate) fn timers(&self) -> &[NewTimer] {
         &self.timers

@@ -68,12 +68,13 @@ pub fn run(options: &NodeOptions) -> Result<()> {
     Ok(std::fs::write(&options.out, text)?)
 }
 
-/// Completes each attempt at once. Returns when each started, and when it was due.
+/// Completes each attempt at once. Returns when each started, and when it was due. Nothing here is
+/// tried again, so that is what it is scheduled for, also where that was noticed too late.
 fn carry_out(mut worker: Worker) -> thread::JoinHandle<Vec<(i64, i64)>> {
     thread::spawn(move || {
         let mut starts = Vec::new();
         while let Some(fire) = block_on(worker.next()) {
-            starts.push((now().as_micros(), fire.due().as_micros()));
+            starts.push((now().as_micros(), fire.scheduled_for().as_micros()));
             // It takes effect without being waited for.
             drop(fire.complete());
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pollster::block_on;
 use tourbillon_durable::store::TimerQuery;
-use tourbillon_durable::{Client, Schedule, Time};
+use tourbillon_durable::{Client, Schedule, Shards, Time};
 
 use super::{KIND, Run, now};
 use crate::Result;
@@ -63,11 +63,18 @@ fn make(address: &Address, first: usize, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Waits until no timer due before `end` is left.
+/// Waits until no occurrence before `end` is left, neither to be made nor to be done.
 fn wait_until_done(run: &Run, end: Time) -> Result<()> {
     let mut store = run.address.open()?;
+    let mut is_to_be_made = || -> Result<bool> {
+        let next = store.upcoming(Duration::ZERO, Shards::ALL, 1)?.schedules.pop();
+        Ok(next.and_then(|(row, _)| row.next).is_some_and(|next| next < end))
+    };
+    while is_to_be_made()? {
+        thread::sleep(Duration::from_millis(100));
+    }
     let first = TimerQuery::new().limit(1);
-    while store.timers(&first)?.first().is_some_and(|timer| timer.new.due < end) {
+    while store.timers(&first)?.first().is_some_and(|timer| timer.new.scheduled_for < end) {
         thread::sleep(Duration::from_millis(100));
     }
     Ok(())

@@ -5,11 +5,12 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use super::shared::Shared;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{ScheduleId, Shards};
-use crate::plan::{self, Rows, Step, plan};
+use crate::plan::{self, Plan, Rows, Step, plan};
 use crate::record::Reason;
 use crate::rule::Rule;
-use crate::store::{Advanced, Change, Changed, Result, ScheduleRow, Store, Unfinished};
+use crate::store::{Advance, Advanced, Change, Changed, Result, ScheduleRow, Store, Unfinished};
 use crate::time::Time;
 use crate::trace;
 
@@ -18,6 +19,15 @@ const SCHEDULES: u32 = 500;
 
 /// Schedules that a store is asked for at a time whether they are failing.
 const ASKED: usize = 50;
+
+/// Schedules that are advanced together.
+pub(super) const TOGETHER: usize = 50;
+
+/// Rows that are written together; the last schedule may write more.
+const ROWS: usize = 500;
+
+/// Schedules of one look whose step the store may refuse before the others wait for the next look.
+const REFUSALS: u32 = 10;
 
 /// Most transactions of one run for one schedule.
 const STEPS: usize = 20;
@@ -34,11 +44,20 @@ pub(crate) struct Planner {
     refused: Option<ScheduleId>,
     /// Time from which on failing schedules are disabled again.
     disables_from: Instant,
+    /// Schedules that the store refused to advance in this look.
+    refusals: u32,
 }
 
 impl Planner {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { next: now, others_from: now, helps_until: now, refused: None, disables_from: now }
+        Self {
+            next: now,
+            others_from: now,
+            helps_until: now,
+            refused: None,
+            disables_from: now,
+            refusals: 0,
+        }
     }
 
     /// Advances schedules if that is due or requested, until `until` at most. Returns when it is
@@ -91,9 +110,10 @@ impl Planner {
         node.lock().clock.sample(sent, node.now(), upcoming.now);
         let has_more = upcoming.schedules.len() == SCHEDULES as usize;
         let mut has_advanced = false;
+        self.refusals = 0;
         let failing = failing(node, store, &upcoming.schedules);
         let is_failing = |(row, _): &(ScheduleRow, Unfinished)| failing.contains(&row.id);
-        let (failing, others): (Vec<_>, Vec<_>) =
+        let (failing, mut others): (Vec<_>, Vec<_>) =
             upcoming.schedules.into_iter().partition(is_failing);
         // First, while what was due when it was read is all that is due.
         for row in self.in_turn(node.now(), failing) {
@@ -115,8 +135,10 @@ impl Planner {
                 break;
             }
         }
-        for (row, occupied) in others {
-            has_advanced |= self.advance(node, store, row, occupied, upcoming.now, until)?;
+        while !others.is_empty() {
+            let later = others.split_off(others.len().min(TOGETHER));
+            let first = std::mem::replace(&mut others, later);
+            has_advanced |= self.advance(node, store, first, upcoming.now, until)?;
             if node.now() >= until {
                 self.next = until;
                 return Ok(has_advanced);
@@ -171,47 +193,87 @@ impl Planner {
         Ok(is_done)
     }
 
-    /// Advances one schedule as far as possible. Returns whether it advanced.
+    /// Advances schedules as far as possible. Returns whether one advanced.
     fn advance(
         &mut self,
         node: &Shared,
         store: &mut dyn Store,
-        mut row: ScheduleRow,
-        mut occupied: Unfinished,
+        mut read: Vec<(ScheduleRow, Unfinished)>,
         now: Time,
         until: Instant,
     ) -> Result<bool> {
-        let Ok(Rule { schedule, policies }) = row.rule.clone() else {
-            // Written by a later version. It waits for a node of that version.
-            node.counters.not_understood.add(1);
-            trace::not_understood(&row.name);
-            return Ok(false);
-        };
-        let ahead = node.options.horizon();
-        for step in 0..STEPS {
-            let Some(next) = row.next else { return Ok(step > 0) };
-            let planned = match plan(&schedule, &policies, row.id, next, occupied, now, ahead) {
-                Step::Wait(until) => {
-                    self.wake_at(node, until);
-                    return Ok(step > 0);
-                }
-                Step::Advance(planned) => planned,
-            };
-            let rows = Rows::new(&planned, &row, &policies);
-            if store.advance(&rows.advance(&row))? != Advanced::Done {
-                // It changed since it was read, and may be next sooner than the next run.
-                self.next = node.now();
-                return Ok(step > 0);
+        let mut has_advanced = false;
+        for _ in 0..STEPS {
+            let steps =
+                read.drain(..).filter_map(|(row, occupied)| self.step(node, row, occupied, now));
+            let mut planned: Vec<Planned> = steps.collect();
+            if planned.is_empty() {
+                return Ok(has_advanced);
             }
-            node.counters.count_plan(&planned);
-            note_timers(node, &rows, &mut occupied);
-            row.next = planned.next;
-            if node.now() >= until {
-                return Ok(true);
+            while !planned.is_empty() {
+                let answers = match advance_first(store, &planned) {
+                    Err(error) if self.passes_over(&error) => {
+                        node.report("plan", &error);
+                        planned.remove(0);
+                        continue;
+                    }
+                    answers => answers?,
+                };
+                // At least one, so that this ends whatever a store returns.
+                let count = answers.len().clamp(1, planned.len());
+                for (done, answer) in planned.drain(..count).zip(&answers) {
+                    if *answer != Advanced::Done {
+                        // It changed since it was read, and may be next sooner than the next run.
+                        self.next = node.now();
+                        continue;
+                    }
+                    has_advanced = true;
+                    let Planned { mut row, mut occupied, plan, rows } = done;
+                    node.counters.count_plan(&plan);
+                    note_timers(node, &rows, &mut occupied);
+                    row.next = plan.next;
+                    read.push((row, occupied));
+                }
+                if node.now() >= until {
+                    return Ok(has_advanced);
+                }
             }
         }
         self.next = node.now();
         Ok(true)
+    }
+
+    /// Returns whether the others continue after an error about one of them.
+    fn passes_over(&mut self, error: &StoreError) -> bool {
+        self.refusals += u32::from(error.kind() == StoreErrorKind::Invalid);
+        error.kind() == StoreErrorKind::Invalid && self.refusals <= REFUSALS
+    }
+
+    /// Returns the next step of a schedule, if it has one now.
+    fn step(
+        &mut self,
+        node: &Shared,
+        row: ScheduleRow,
+        occupied: Unfinished,
+        now: Time,
+    ) -> Option<Planned> {
+        let Ok(Rule { schedule, policies }) = &row.rule else {
+            // Written by a later version. It waits for a node of that version.
+            node.counters.not_understood.add(1);
+            trace::not_understood(&row.name);
+            return None;
+        };
+        let ahead = node.options.horizon();
+        match plan(schedule, policies, row.id, row.next?, occupied, now, ahead) {
+            Step::Wait(until) => {
+                self.wake_at(node, until);
+                None
+            }
+            Step::Advance(plan) => {
+                let rows = Rows::new(&plan, &row, policies);
+                Some(Planned { row, occupied, plan, rows })
+            }
+        }
     }
 
     /// Runs again when the database's clock shows `db`, if that is sooner.
@@ -219,6 +281,34 @@ impl Planner {
         if let Some(when) = node.lock().clock.when(db) {
             self.next = self.next.min(when);
         }
+    }
+}
+
+/// A schedule as it was read, and what comes of it next.
+#[derive(Debug)]
+struct Planned {
+    row: ScheduleRow,
+    occupied: Unfinished,
+    plan: Plan,
+    rows: Rows,
+}
+
+/// Makes the first of these steps, and returns the store's answers, one at least. An error is about
+/// the very first.
+fn advance_first(store: &mut dyn Store, planned: &[Planned]) -> Result<Vec<Advanced>> {
+    let mut written = 0;
+    let together = planned.iter().take_while(|step| {
+        let has_room = written < ROWS;
+        written += step.rows.len();
+        has_room
+    });
+    let advances: Vec<Advance<'_>> = together.map(|step| step.rows.advance(&step.row)).collect();
+    match store.advance_batch(&advances) {
+        // What is refused for one of them holds up none before it.
+        Err(error) if advances.len() > 1 && error.kind() != StoreErrorKind::Unavailable => {
+            Ok(vec![store.advance(&advances[0])?])
+        }
+        answers => answers,
     }
 }
 

@@ -14,6 +14,7 @@ use futures_core::Stream as _;
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 
+use super::planner::TOGETHER;
 use super::{
     EndError, Fire, MainLoop, NOTICE, Next, Options, Shared, Stats, Stopping, Worker, begin, call,
 };
@@ -44,6 +45,8 @@ impl Node {
         let store = Picky {
             memory,
             refused: None,
+            stuck: None,
+            batches: Vec::new(),
             maintaining: None,
             failing: None,
             lost: 0,
@@ -321,6 +324,30 @@ fn schedules(store: &mut Memory, count: u32) {
         };
         client::upsert(store, &wanted).unwrap();
     }
+}
+
+#[test]
+fn schedules_are_advanced_together_and_one_that_is_refused_holds_up_none() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    node.step();
+    schedules(&mut store, 120);
+    let mut run = |node: &mut Node| {
+        for _ in 0..30 {
+            clock.advance(TICK);
+            node.step();
+        }
+        store.schedules(&ScheduleQuery::new()).unwrap()
+    };
+    let before = run(&mut node);
+    assert_eq!(node.store.batches.iter().max(), Some(&TOGETHER));
+    let stuck = before[60].id;
+    node.store.stuck = Some(stuck);
+    let after = run(&mut node);
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(before.next < after.next, after.id != stuck, "{}", after.name);
+    }
+    node.shared.stop(Stopping::Now);
 }
 
 #[test]

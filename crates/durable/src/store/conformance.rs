@@ -134,6 +134,7 @@ cases! {
         an_advance_needs_the_schedule_as_it_was_read
         an_advance_inserts_and_records
         an_advance_makes_no_occurrence_twice
+        a_batch_of_advances_is_answered_in_its_order
         an_advance_waits_for_what_is_unfinished
         a_disabled_schedule_does_not_advance
         a_withdrawal_takes_back_what_is_pending

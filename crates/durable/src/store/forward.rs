@@ -39,8 +39,8 @@
 ///
 ///     tourbillon_durable::forward! { self.pass;
 ///         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-///         amend confirm find timers schedule schedules upcoming change advance backfill
-///         insert_occurrence records failing overview promote
+///         amend confirm find timers schedule schedules upcoming change advance
+///         advance_batch backfill insert_occurrence records failing overview promote
 ///     }
 /// }
 ///
@@ -160,6 +160,10 @@ macro_rules! forward {
     (@ advance $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass advance(advance: &$crate::store::Advance<'_>)
             -> $crate::store::Advanced);
+    };
+    (@ advance_batch $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass advance_batch(advances: &[$crate::store::Advance<'_>])
+            -> ::std::vec::Vec<$crate::store::Advanced>);
     };
     (@ backfill $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass backfill(past: &$crate::store::Past<'_>)

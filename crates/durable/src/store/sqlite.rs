@@ -262,6 +262,12 @@ impl Store for Sqlite {
         self.link.write(|file, now| schedules::advance(file, now, advance))
     }
 
+    fn advance_batch(&mut self, advances: &[Advance<'_>]) -> Result<Vec<Advanced>> {
+        self.link.write(|file, now| {
+            advances.iter().map(|advance| schedules::advance(file, now, advance)).collect()
+        })
+    }
+
     fn backfill(&mut self, past: &Past<'_>) -> Result<Filled> {
         self.link.write(|file, now| schedules::backfill(file, now, past))
     }

@@ -7,15 +7,19 @@ use std::time::Duration;
 use tourbillon::virtual_time::VirtualClock;
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, TimerId};
+use crate::id::{Lease, ScheduleId, TimerId};
 use crate::store::{
-    Claimed, End, Finished, Maintained, ManualRun, Memory, NewOccurrence, Promoted, Result, Scan,
-    Store, Window,
+    Advance, Advanced, Claimed, End, Finished, Maintained, ManualRun, Memory, NewOccurrence,
+    Promoted, Result, Scan, Store, Window,
 };
 
 pub(super) struct Picky {
     pub(super) memory: Memory,
     pub(super) refused: Option<TimerId>,
+    /// Schedule that it does not advance, nor any that is asked for with it.
+    pub(super) stuck: Option<ScheduleId>,
+    /// Numbers of schedules that it was asked to advance together.
+    pub(super) batches: Vec<usize>,
     /// Duration of one call of `maintain`. There is always another call.
     pub(super) maintaining: Option<(VirtualClock, Duration)>,
     /// Number of answers to `insert_occurrence` that are lost.
@@ -92,6 +96,21 @@ impl Store for Picky {
         self.memory.claim(lease, timers)
     }
 
+    fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
+        if Some(advance.schedule) == self.stuck {
+            return Err(StoreError::new(StoreErrorKind::Invalid, "refused"));
+        }
+        self.memory.advance(advance)
+    }
+
+    fn advance_batch(&mut self, advances: &[Advance<'_>]) -> Result<Vec<Advanced>> {
+        self.batches.push(advances.len());
+        if advances.iter().any(|advance| Some(advance.schedule) == self.stuck) {
+            return Err(StoreError::new(StoreErrorKind::Invalid, "refused"));
+        }
+        self.memory.advance_batch(advances)
+    }
+
     fn insert_occurrence(&mut self, occurrence: &NewOccurrence<'_>) -> Result<ManualRun> {
         let made = self.memory.insert_occurrence(occurrence)?;
         if self.lost > 0 {
@@ -103,6 +122,6 @@ impl Store for Picky {
 
     crate::forward! { self.pass;
         now join beat leave nodes insert held cancel reschedule confirm find timers
-        amend schedule schedules upcoming change advance backfill records failing overview prune
+        amend schedule schedules upcoming change backfill records failing overview prune
     }
 }

@@ -130,6 +130,46 @@ pub(super) fn an_advance_makes_no_occurrence_twice(rig: &dyn Rig) {
     assert_eq!(bench.records().len(), 1);
 }
 
+pub(super) fn a_batch_of_advances_is_answered_in_its_order(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (busy, id) = with_occurrence(&mut bench);
+    let names = ["one", "stale", "other", "last"];
+    let rows = names.map(|name| bench.scheduled(name, Duration::ZERO));
+    let timers = rows.each_ref().map(|row| {
+        let at = row.next.unwrap();
+        [bench.occurrence(row, at, at)]
+    });
+    let all = |row: usize| {
+        let next = rows[row].next.unwrap() + SECOND;
+        Advance { timers: &timers[row], only_idle: row == 2, ..advance(&rows[row], next) }
+    };
+    let next = busy.next.unwrap();
+    let batch = [
+        all(0),
+        Advance { version: 7, ..all(1) },
+        Advance { only_idle: true, ..advance(&busy, next + SECOND) },
+        all(2),
+        all(3),
+    ];
+    let mut answers = Vec::new();
+    while answers.len() < batch.len() {
+        let more = bench.store.advance_batch(&batch[answers.len()..]).unwrap();
+        assert!(!more.is_empty());
+        answers.extend(more);
+    }
+    use Advanced::{Busy, Done, Stale};
+    assert_eq!(answers, [Done, Stale, Busy, Done, Done]);
+    for (row, timer) in [0, 2, 3].map(|row| (&rows[row], &timers[row][0])) {
+        assert_eq!(bench.row(timer.id).unwrap().new.schedule, Some(row.id));
+        let moved = bench.store.schedule(&row.name).unwrap().1.unwrap();
+        assert_eq!(moved.next, Some(row.next.unwrap() + SECOND));
+    }
+    assert_eq!(bench.row(timers[1][0].id), None);
+    assert_eq!(bench.store.schedule("stale").unwrap().1.unwrap().next, rows[1].next);
+    assert_eq!(bench.store.schedule("nightly").unwrap().1.unwrap().next, Some(next));
+    assert!(bench.claim(id).is_some());
+}
+
 pub(super) fn an_advance_waits_for_what_is_unfinished(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let (row, id) = with_occurrence(&mut bench);
