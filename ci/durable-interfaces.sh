@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 
-cargo build --quiet --locked --package tourbillond --bin tourbillond
+build_durable tourbillond
 target=${CARGO_TARGET_DIR:-target}
 binary=$(realpath "$target/debug/tourbillond")
 folder=$(mktemp -d "${TMPDIR:-/tmp}/tourbillond-interfaces.XXXXXX")

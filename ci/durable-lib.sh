@@ -4,8 +4,7 @@
 . ci/debian.sh
 
 harness=target/debug/harness
-# With an example, which has the features of tests.
-cargo build --quiet "${durable[@]}" --bin harness --example durable_move
+build_durable harness
 [ -n "$(find /usr/lib -path '*faketime/libfaketimeMT.so.1' 2>/dev/null)" ] ||
     need_packages "durable timers under faults" faketime
 folder=$(mktemp -d)

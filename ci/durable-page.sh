@@ -22,11 +22,14 @@ fi
     need_packages "the page in a browser" chromium
 export CHROMIUM=${CHROMIUM:-$(command -v chromium)}
 
-profile=dev
-[ "${1:-}" != --large ] || profile=release
-cargo build --quiet --locked --package tourbillond --profile "$profile"
-target=${CARGO_TARGET_DIR:-target}
-TOURBILLOND=$(realpath "$target/${profile/dev/debug}/tourbillond")
+profile=debug
+if [ "${1:-}" = --large ]; then
+    profile=release
+    cargo build --quiet --locked --package tourbillond --release
+else
+    build_durable tourbillond
+fi
+TOURBILLOND=$(realpath "${CARGO_TARGET_DIR:-target}/$profile/tourbillond")
 export TOURBILLOND
 cd crates/tourbillond/browser
 npm ci --ignore-scripts --no-audit --no-fund --silent

@@ -4,27 +4,67 @@
 # on both databases and on a replicated one. By hand, for longer storms: ci/durable-faults.sh and
 # ci/durable-failover.sh.
 . "$(dirname "$0")/lib.sh"
+trap 'trap "" INT TERM; kill 0; wait; exit 130' INT TERM
 
-cargo clippy --quiet "${durable[@]}" --all-targets -- -D warnings
-RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --package tourbillon-durable \
-    --package tourbillon-http-limits --no-deps --all-features
-# The pages of a program are for its developers, who see what is private.
-RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
-    cargo doc --quiet "${durable[@]}" --package tourbillon-http-limits --no-deps \
-    --document-private-items
-for features in "" sqlite postgres tls sqlx-0_8 serde metrics-0_24 tracing conformance; do
-    cargo check --quiet --locked --package tourbillon-durable --lib \
-        --no-default-features --features "$features"
-done
-some_tests ci/durable-postgres.sh cargo test --quiet --no-fail-fast "${durable[@]}"
-# Storms mostly wait, so they run beside the rest. What they say is shown at the end.
-said=$(mktemp)
-trap 'wait; cat "$said"; rm "$said"' EXIT
-{ ci/durable-faults.sh short --seed 7 && ci/durable-failover.sh short --seed 7; } >"$said" 2>&1 &
-storms=$!
-ci/durable-canaries.sh simulation
-# Not beside the tests: what they build has one path.
-ci/durable-interfaces.sh
-ci/durable-page.sh
-ci/durable-example.sh
-wait "$storms"
+docs() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --package tourbillon-durable \
+        --package tourbillon-http-limits --no-deps --all-features
+    # The pages of a program are for its developers, who see what is private.
+    RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
+        cargo doc --quiet "${durable[@]}" --package tourbillon-http-limits --no-deps \
+        --document-private-items
+}
+features() {
+    local features
+    for features in "" sqlite postgres tls sqlx-0_8 serde metrics-0_24 tracing conformance; do
+        cargo check --quiet --locked --package tourbillon-durable --lib \
+            --no-default-features --features "$features"
+    done
+}
+tests() { some_tests ci/durable-postgres.sh cargo test --quiet --no-fail-fast "${durable[@]}"; }
+storms() {
+    ci/durable-faults.sh short --seed 7
+    ci/durable-failover.sh short --seed 7
+}
+of_others() {
+    ci/durable-page.sh
+    ci/durable-interfaces.sh
+    ci/durable-example.sh
+}
+
+# part COMMAND...: runs it, and says how long it took.
+part() {
+    local began=$SECONDS
+    "$@"
+    printf '%5s s  %s\n' "$((SECONDS - began))" "$*"
+}
+# beside COMMAND...: the same beside what follows. What it prints is shown at the end.
+beside() {
+    logs+=("$(mktemp)")
+    part "$@" >"${logs[-1]}" 2>&1 &
+    begun+=($!)
+}
+# Waits for what was begun beside the rest. Fails if one of it has.
+ended() {
+    local each failed=0
+    for each in "${!begun[@]}"; do
+        wait "${begun[each]}" || failed=1
+        cat "${logs[each]}"
+        rm "${logs[each]}"
+    done
+    begun=() logs=()
+    return $failed
+}
+begun=() logs=()
+trap ended EXIT
+
+part cargo clippy --quiet "${durable[@]}" --all-targets -- -D warnings
+part docs
+part features
+part cargo test --quiet --no-run "${durable[@]}"
+# From here on all run what was built: what others read and storms mostly wait.
+beside storms
+beside of_others
+part tests
+part ci/durable-canaries.sh simulation
+ended

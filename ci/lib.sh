@@ -7,6 +7,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 durable=(--locked --all-features --package tourbillon-durable --package tourbillon-durable-harness
     --package tourbillond)
 
+# build_durable PROGRAM: builds one of these. With an example, which has the features of tests.
+build_durable() { cargo build --quiet "${durable[@]}" --bin "$1" --example durable_move; }
+
 say() { printf '\n== %s\n' "$*"; }
 
 # not_checked WHAT WHY: says that WHAT cannot be checked here. By hand the script ends with 77,

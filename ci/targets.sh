@@ -166,7 +166,7 @@ for target; do
     fi
     case $target in
     wasm32-unknown-unknown) tests="by ci/web.sh" ;;
-    wasm32-wasip*) tests="by ci/wasi.sh" ;;
+    wasm32-wasip*) tests="by ci/wasi.sh $target" ;;
     thumbv* | riscv32imc*) tests="by ci/bare.sh" ;;
     esac
     table+="$target|$library|$tests"$'\n'
