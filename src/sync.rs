@@ -36,6 +36,17 @@ pub(crate) use set_once::SetOnce;
 #[cfg(not(target_os = "none"))]
 pub(crate) use waiters::Waiters;
 
+/// True where a program has one thread, in browsers and under WASI: nobody else holds a lock.
+#[cfg(not(target_os = "none"))]
+const ONE_THREAD: bool = cfg!(all(target_family = "wasm", not(target_feature = "atomics")));
+
+/// Ends a program whose one thread would wait for itself.
+#[cfg(not(target_os = "none"))]
+#[cold]
+fn no_other_thread() -> ! {
+    panic!("the only thread holds the lock that it waits for")
+}
+
 /// The counted pointer, in the models as well: for memory that a lock's holder makes and frees,
 /// which needs no order of its own.
 #[cfg(target_has_atomic = "ptr")]

@@ -98,7 +98,11 @@ impl fmt::Debug for Distance {
 }
 
 pub(crate) fn nanos(span: Duration) -> Option<u64> {
-    span.as_secs().checked_mul(NANOS_PER_SEC)?.checked_add(u64::from(span.subsec_nanos()))
+    let seconds = span.as_secs();
+    if seconds > u64::MAX / NANOS_PER_SEC {
+        return None;
+    }
+    (seconds * NANOS_PER_SEC).checked_add(u64::from(span.subsec_nanos()))
 }
 
 /// A span in nanoseconds, or as many as can be counted: 584 years.

@@ -190,6 +190,9 @@ pub(crate) struct Boottime {
     /// Number to add to its reading, wrapping, for a tick.
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     offset: u64,
+    /// There is no such clock.
+    #[cfg(not(any(unix, windows)))]
+    none: core::convert::Infallible,
 }
 
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
@@ -214,7 +217,10 @@ impl Boottime {
     }
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+#[cfg(all(
+    any(unix, windows),
+    not(any(target_os = "linux", target_os = "android", target_vendor = "apple"))
+))]
 impl Boottime {
     /// On Windows, instants themselves count suspend.
     pub(super) fn new() -> Option<Self> {
@@ -224,5 +230,16 @@ impl Boottime {
 
     pub(super) fn now(&self) -> Tick {
         self.line.tick(Instant::now()).min(Tick::LAST)
+    }
+}
+
+#[cfg(not(any(unix, windows)))]
+impl Boottime {
+    pub(super) fn new() -> Option<Self> {
+        None
+    }
+
+    pub(super) fn now(&self) -> Tick {
+        match self.none {}
     }
 }

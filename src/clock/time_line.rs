@@ -20,7 +20,9 @@ pub(crate) struct TimeLine {
 impl TimeLine {
     pub(crate) fn starting_at(base: Instant) -> Self {
         let reading = Reading::of(base);
-        let sound = reading.seconds < Reading::SECONDS_END && Reading::is_sound_around(base);
+        let sound = Reading::IS_FASTER
+            && reading.seconds < Reading::SECONDS_END
+            && Reading::is_sound_around(base);
         Self {
             base,
             offset: Tick::ORIGIN.raw().wrapping_sub(reading.nanos()),
@@ -39,7 +41,7 @@ impl TimeLine {
     #[inline]
     pub(crate) fn tick(&self, instant: Instant) -> Tick {
         let reading = Reading::of(instant);
-        if reading.seconds >= self.seconds_end {
+        if !Reading::IS_FASTER || reading.seconds >= self.seconds_end {
             return self.tick_by_subtraction(instant);
         }
         // The reading and the base's are below 2^62, so the tick lies between 1 and 2^63.
@@ -94,6 +96,9 @@ struct Reading {
 }
 
 impl Reading {
+    /// In browsers an instant is a `Duration`, and its subtraction is inlined.
+    const IS_FASTER: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
+
     /// Seconds of 2^62 nanoseconds, rounded down.
     const SECONDS_END: u64 = (1 << 62) / NANOS_PER_SEC;
 

@@ -86,6 +86,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<(), SpawnError> {
         on_timeout: Closure::new(turning(turns)),
         counts_nesting: Cell::new(false),
         hop: Cell::new(None),
+        is_sent: Cell::new(false),
         while_hidden: thread
             .parker
             .while_hidden()
@@ -132,6 +133,8 @@ struct Turns {
     counts_nesting: Cell<bool>,
     /// Made for the second timeout that is set in a browser; gone while nothing is waited for.
     hop: Cell<Option<Rc<Hop>>>,
+    /// True while a message of the hop is on its way.
+    is_sent: Cell<bool>,
     /// Takes the milliseconds of each wait, for what ends it while the page is hidden; `None` once
     /// there are no more.
     while_hidden: Option<Box<dyn Fn(Option<i32>)>>,
@@ -214,7 +217,9 @@ impl Turns {
             return;
         }
         match self.hop() {
-            Some(hop) => hop.send(),
+            // Its handler sets the timeout for the tick that is the next by then.
+            Some(hop) if !self.is_sent.replace(true) => hop.sender.post_message(&JsValue::NULL),
+            Some(_) => {}
             None => self.set_timeout(),
         }
     }
@@ -225,7 +230,10 @@ impl Turns {
         if !self.counts_nesting.get() {
             return None;
         }
-        let hop = self.hop.take().or_else(|| Hop::to(self).map(Rc::new));
+        let hop = self.hop.take().or_else(|| {
+            self.is_sent.set(false);
+            Hop::to(self).map(Rc::new)
+        });
         self.hop.set(hop.clone());
         hop
     }
@@ -234,9 +242,9 @@ impl Turns {
     fn set_timeout(&self) {
         let next = self.next.get();
         if next != Tick::NEVER {
-            let wait = next.since(self.engine.clock().now());
+            let wait_ns = next.nanos_since(self.engine.clock().now());
             // A timeout cannot be set for more than that. It then turns too soon, and sets another.
-            let wait_ms = i32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
+            let wait_ms = i32::try_from(wait_ns.div_ceil(1_000_000)).unwrap_or(i32::MAX);
             let timeout = set_timeout(&self.on_timeout, wait_ms);
             self.counts_nesting.set(!timeout.is_object());
             self.timeout.set(Some(timeout));
@@ -263,8 +271,6 @@ impl Turns {
 struct Hop {
     sender: MessagePort,
     receiver: MessagePort,
-    /// True while a message is on its way.
-    is_sent: Rc<Cell<bool>>,
     _on_message: Closure<dyn Fn()>,
 }
 
@@ -272,26 +278,18 @@ impl Hop {
     /// Opens a channel. `None` if the host has none.
     fn to(turns: &Rc<Turns>) -> Option<Self> {
         let channel = MessageChannel::new().ok()?;
-        let is_sent = Rc::new(Cell::new(false));
         let on_message = Closure::<dyn Fn()>::new({
-            let (turns, is_sent) = (Rc::downgrade(turns), Rc::clone(&is_sent));
+            let turns = Rc::downgrade(turns);
             move || {
-                is_sent.set(false);
                 if let Some(turns) = turns.upgrade() {
+                    turns.is_sent.set(false);
                     turns.set_timeout();
                 }
             }
         });
         let receiver = channel.port1();
         receiver.set_onmessage(on_message.as_ref());
-        Some(Self { sender: channel.port2(), receiver, is_sent, _on_message: on_message })
-    }
-
-    /// Has the timeout set, for the tick that is the next by then.
-    fn send(&self) {
-        if !self.is_sent.replace(true) {
-            self.sender.post_message(&JsValue::NULL);
-        }
+        Some(Self { sender: channel.port2(), receiver, _on_message: on_message })
     }
 }
 

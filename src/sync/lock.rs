@@ -25,7 +25,9 @@ mod spin {
     use std::ops::{Deref, DerefMut};
     use std::time::Duration;
 
-    use crate::sync::{AtomicBool, AtomicU32, Ordering, UnsafeCell, sleep};
+    use crate::sync::{
+        AtomicBool, AtomicU32, ONE_THREAD, Ordering, UnsafeCell, no_other_thread, sleep,
+    };
 
     /// Tries of a waiter before it sleeps, and after each sleep: they take longer than a part of
     /// the work under a shard's lock, 20 us. Loom has to see every wait.
@@ -105,6 +107,9 @@ mod spin {
 
         #[cold]
         fn lock_contended(&self) -> LockGuard<'_, T> {
+            if ONE_THREAD {
+                no_other_thread();
+            }
             // ORDERING: Relaxed, twice; a hint, which nothing is read or written by.
             self.waiting.fetch_add(1, Ordering::Relaxed);
             let guard = self.wait();
@@ -135,7 +140,7 @@ mod spin {
         /// may be asleep.
         #[inline]
         pub(crate) fn give_way(&self) {
-            if self.is_waited_for() {
+            if !ONE_THREAD && self.is_waited_for() {
                 self.wait_for_waiters();
             }
         }

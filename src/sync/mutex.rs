@@ -1,13 +1,25 @@
 //! `std`'s locks and condition variables, and the models', without poison: nothing that this crate
 //! guards with a lock is ever half done when foreign code runs.
 
+use std::sync::TryLockError;
 #[cfg(not(all(test, tourbillon_model)))]
 use std::time::Duration;
 
-use crate::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use crate::sync::{
+    Condvar, Mutex, MutexGuard, ONE_THREAD, RwLock, RwLockReadGuard, no_other_thread,
+};
 
 /// Locks `mutex`, whether or not a thread panicked while it held it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    if ONE_THREAD {
+        // `std` says why it would wait with values in the message, and what formats those is a
+        // tenth of what a browser downloads.
+        return match mutex.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+            Err(TryLockError::WouldBlock) => no_other_thread(),
+        };
+    }
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -20,8 +32,8 @@ pub(crate) fn replace<T>(lock: &RwLock<T>, value: T) {
 pub(crate) fn try_read<T>(lock: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {
     match lock.try_read() {
         Ok(guard) => Some(guard),
-        Err(std::sync::TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
-        Err(std::sync::TryLockError::WouldBlock) => None,
+        Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 

@@ -90,6 +90,22 @@ struct Chunk<T> {
     listed: bool,
 }
 
+impl<T> Chunk<T> {
+    #[inline]
+    fn entry(&self, key: u32) -> &T {
+        let Some(entries) = &self.entries else { missing() };
+        let Some(entry) = entries.get(offset(key)) else { missing() };
+        entry
+    }
+}
+
+/// Ends the program for want of what has to be there. An index that is out of bounds would do so
+/// with numbers in the message, and what formats them is a tenth of what a browser downloads.
+#[cold]
+pub(super) fn missing() -> ! {
+    panic!("a key's entry and its chunk are kept, and so is the heap's item")
+}
+
 /// Storage for the entries of one wheel. Chunks are numbered.
 ///
 /// `SPARES` released keys wait to be handed out, outside of their chunks. When one more comes, all
@@ -154,15 +170,14 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
     #[inline(never)]
     fn give_spares(&mut self) {
         let spares = self.spares;
-        for key in &spares[..core::mem::take(&mut self.spare) as usize] {
-            self.give(*key);
-        }
+        let count = core::mem::take(&mut self.spare) as usize;
+        spares.iter().take(count).for_each(|key| self.give(*key));
     }
 
     #[inline]
     pub(crate) fn value(&self, key: NodeKey) -> &T {
-        let entries = self.chunks[index(key.0)].entries.as_ref().expect("a key's chunk is kept");
-        &entries[offset(key.0)]
+        let Some(chunk) = self.chunks.get(index(key.0)) else { missing() };
+        chunk.entry(key.0)
     }
 
     /// Returns the value of a number, like [`value`](Self::value).
@@ -192,7 +207,7 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
                 self.grow(&mut make);
                 continue;
             };
-            let chunk = &mut self.chunks[number as usize];
+            let Some(chunk) = self.chunks.get_mut(number as usize) else { missing() };
             let key = chunk.free;
             if key == NIL {
                 chunk.listed = false;
@@ -201,8 +216,7 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
             }
             self.empty -= u32::from(chunk.live == 0);
             chunk.live += 1;
-            let entries = chunk.entries.as_ref().expect("a free key's chunk is kept");
-            chunk.free = entries[offset(key)].next_free().get();
+            chunk.free = chunk.entry(key).next_free().get();
             return NodeKey(key);
         }
     }
@@ -210,7 +224,7 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
     /// Puts a key into its chunk; gives the chunk's memory back if it is the second empty one.
     fn give(&mut self, key: u32) {
         let number = index(key);
-        let chunk = &mut self.chunks[number];
+        let Some(chunk) = self.chunks.get_mut(number) else { missing() };
         chunk.live -= 1;
         if chunk.live == 0 && self.empty > 0 {
             (chunk.entries, chunk.free) = (None, NIL);
@@ -218,8 +232,7 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
             return;
         }
         self.empty += u32::from(chunk.live == 0);
-        let entries = chunk.entries.as_ref().expect("a key's chunk is kept");
-        entries[offset(key)].next_free().set(chunk.free);
+        chunk.entry(key).next_free().set(chunk.free);
         chunk.free = key;
         if !core::mem::replace(&mut chunk.listed, true) {
             self.available.push(number as u32);
@@ -241,7 +254,8 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
         if number == self.chunks.len() {
             self.chunks.push(chunk);
         } else {
-            self.chunks[number] = chunk;
+            let Some(place) = self.chunks.get_mut(number) else { missing() };
+            *place = chunk;
         }
         self.empty += 1;
         self.available.push(number as u32);
