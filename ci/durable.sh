@@ -44,27 +44,25 @@ beside() {
     part "$@" >"${logs[-1]}" 2>&1 &
     begun+=($!)
 }
-# Waits for what was begun beside the rest. Fails if one of it has.
+# Waits for what was begun beside the rest, and prints it. Returns how the first ended that failed.
 ended() {
-    local each failed=0
+    local each status=0
     for each in "${!begun[@]}"; do
-        wait "${begun[each]}" || failed=1
+        wait "${begun[each]}" || status=${status/#0/$?}
         cat "${logs[each]}"
         rm "${logs[each]}"
     done
-    begun=() logs=()
-    return $failed
+    return "$status"
 }
 begun=() logs=()
-trap ended EXIT
+trap 'status=$?; ended || status=${status/#0/$?}; exit "$status"' EXIT
 
 part cargo clippy --quiet "${durable[@]}" --all-targets -- -D warnings
 part docs
 part features
 part cargo test --quiet --no-run "${durable[@]}"
-# From here on all run what was built: what others read and storms mostly wait.
+# Nothing is built from here on but the canaries' copy. Storms and browsers mostly wait.
 beside storms
 beside of_others
 part tests
 part ci/durable-canaries.sh simulation
-ended

@@ -36,9 +36,10 @@ pub(crate) use set_once::SetOnce;
 #[cfg(not(target_os = "none"))]
 pub(crate) use waiters::Waiters;
 
-/// True where a program has one thread, in browsers and under WASI: nobody else holds a lock.
+/// True in browsers, where a timer has one thread: no other one holds a lock.
 #[cfg(not(target_os = "none"))]
-const ONE_THREAD: bool = cfg!(all(target_family = "wasm", not(target_feature = "atomics")));
+const ONE_THREAD: bool =
+    cfg!(all(target_family = "wasm", target_os = "unknown", not(target_feature = "atomics")));
 
 /// Ends a program whose one thread would wait for itself.
 #[cfg(not(target_os = "none"))]

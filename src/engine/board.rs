@@ -185,7 +185,7 @@ impl Shards {
         shards
     }
 
-    // Within the words for what the compiler knows, too: without a check, nor a message for one.
+    // The remainder changes nothing. It tells the compiler that no check is needed.
     fn insert(&mut self, shard: usize) {
         self.words[shard / BITS % WORDS] |= 1 << (shard % BITS);
     }

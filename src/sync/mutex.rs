@@ -12,8 +12,8 @@ use crate::sync::{
 /// Locks `mutex`, whether or not a thread panicked while it held it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     if ONE_THREAD {
-        // `std` says why it would wait with values in the message, and what formats those is a
-        // tenth of what a browser downloads.
+        // `std`'s message has values in it, and what formats those is a tenth of all that a sleep
+        // adds to a bundle.
         return match mutex.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(guard)) => guard.into_inner(),

@@ -204,8 +204,8 @@ impl<T: Timed> Heap<T> {
 
     /// Puts an item at `index`, and notes that in its entry.
     fn put(&mut self, index: usize, item: Item) {
-        // So the index needs no message. Without an operating system none is formatted, and for a
-        // Cortex-M0 the check would double what a move of an item takes.
+        // After this check the index has none of its own, whose message is formatted. Without an
+        // operating system none is, and on a Cortex-M0 the longest wait of an interrupt doubles.
         if cfg!(not(target_os = "none")) && index / GROUP >= self.groups.len() {
             missing();
         }

@@ -99,11 +99,11 @@ impl<T> Chunk<T> {
     }
 }
 
-/// Ends the program for want of what has to be there. An index that is out of bounds would do so
-/// with numbers in the message, and what formats them is a tenth of what a browser downloads.
+/// Ends a program whose wheel is in disorder. The message of an index that is out of bounds has
+/// numbers in it, and what formats those is a tenth of all that a sleep adds to a bundle.
 #[cold]
 pub(super) fn missing() -> ! {
-    panic!("a key's entry and its chunk are kept, and so is the heap's item")
+    panic!("the entry of a key, or an item of the heap, is missing")
 }
 
 /// Storage for the entries of one wheel. Chunks are numbered.

@@ -439,22 +439,14 @@ pub trait Store: Send {
     /// constraints where the database has some that span both.
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced>;
 
-    /// [Advances](Self::advance) several schedules, in one transaction where that is cheaper.
-    /// Returns the answers to the first of them, one at least, in the order of `advances`.
+    /// [Advances](Self::advance) the first of several schedules: as many as the store has in one
+    /// transaction, and one at least. By default that is one. Returns the answers, in order.
     ///
-    /// If one transaction makes them all, an error says the same of all. By default each has its
-    /// own, and an error after the first answer is left out: the caller meets it as it continues.
-    /// `advances` has no schedule twice, one at least, and 1,000 at most.
+    /// After an error none is advanced, or all are if it is
+    /// [`Uncertain`](crate::StoreErrorKind::Uncertain) and the transaction was made. `advances` has
+    /// 1 to 1,000, of different schedules.
     fn advance_batch(&mut self, advances: &[Advance<'_>]) -> Result<Vec<Advanced>> {
-        let mut answers = Vec::with_capacity(advances.len());
-        for advance in advances {
-            match self.advance(advance) {
-                Ok(answer) => answers.push(answer),
-                Err(error) if answers.is_empty() => return Err(error),
-                Err(_) => break,
-            }
-        }
-        Ok(answers)
+        Ok(vec![self.advance(&advances[0])?])
     }
 
     /// Makes past occurrences of a schedule, in one transaction:

@@ -68,8 +68,8 @@ pub fn run(options: &NodeOptions) -> Result<()> {
     Ok(std::fs::write(&options.out, text)?)
 }
 
-/// Completes each attempt at once. Returns when each started, and when it was due. Nothing here is
-/// tried again, so that is what it is scheduled for, also where that was noticed too late.
+/// Completes each attempt at once. Returns when each started, and what it was scheduled for: an
+/// occurrence that is made late is due only then.
 fn carry_out(mut worker: Worker) -> thread::JoinHandle<Vec<(i64, i64)>> {
     thread::spawn(move || {
         let mut starts = Vec::new();

@@ -1,11 +1,11 @@
 //! [`Planner`]: turns what schedules have next into timers and records.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use super::shared::Shared;
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::StoreErrorKind;
 use crate::id::{ScheduleId, Shards};
 use crate::plan::{self, Plan, Rows, Step, plan};
 use crate::record::Reason;
@@ -26,8 +26,8 @@ pub(super) const TOGETHER: usize = 50;
 /// Rows that are written together; the last schedule may write more.
 const ROWS: usize = 500;
 
-/// Schedules of one look whose step the store may refuse before the others wait for the next look.
-const REFUSALS: u32 = 10;
+/// Schedules that the store may refuse to advance before a look ends.
+pub(super) const REFUSALS: usize = 10;
 
 /// Most transactions of one run for one schedule.
 const STEPS: usize = 20;
@@ -44,8 +44,10 @@ pub(crate) struct Planner {
     refused: Option<ScheduleId>,
     /// Time from which on failing schedules are disabled again.
     disables_from: Instant,
-    /// Schedules that the store refused to advance in this look.
-    refusals: u32,
+    /// Schedules that the store refused to advance. They come after all others.
+    stuck: BTreeSet<ScheduleId>,
+    /// Number of refusals in this look.
+    refusals: usize,
 }
 
 impl Planner {
@@ -56,6 +58,7 @@ impl Planner {
             helps_until: now,
             refused: None,
             disables_from: now,
+            stuck: BTreeSet::new(),
             refusals: 0,
         }
     }
@@ -135,7 +138,8 @@ impl Planner {
                 break;
             }
         }
-        while !others.is_empty() {
+        others.sort_by_key(|(row, _)| self.stuck.contains(&row.id));
+        while !others.is_empty() && self.refusals < REFUSALS {
             let later = others.split_off(others.len().min(TOGETHER));
             let first = std::mem::replace(&mut others, later);
             has_advanced |= self.advance(node, store, first, upcoming.now, until)?;
@@ -198,55 +202,75 @@ impl Planner {
         &mut self,
         node: &Shared,
         store: &mut dyn Store,
-        mut read: Vec<(ScheduleRow, Unfinished)>,
+        read: Vec<(ScheduleRow, Unfinished)>,
         now: Time,
         until: Instant,
     ) -> Result<bool> {
-        let mut has_advanced = false;
+        let (mut read, mut has_advanced) = (VecDeque::from(read), false);
         for _ in 0..STEPS {
-            let steps =
-                read.drain(..).filter_map(|(row, occupied)| self.step(node, row, occupied, now));
-            let mut planned: Vec<Planned> = steps.collect();
-            if planned.is_empty() {
+            let mut advanced = VecDeque::new();
+            while !read.is_empty() {
+                let mut planned = self.plan(node, &mut read, now);
+                while !planned.is_empty() {
+                    let answers = match advance_first(store, &planned) {
+                        Err(error) if error.kind() == StoreErrorKind::Invalid => {
+                            node.report("plan", &error);
+                            self.stuck.insert(planned.remove(0).row.id);
+                            self.refusals += 1;
+                            if self.refusals == REFUSALS {
+                                return Ok(has_advanced);
+                            }
+                            continue;
+                        }
+                        answers => answers?,
+                    };
+                    // At least one, so that this ends whatever a store returns.
+                    let count = answers.len().clamp(1, planned.len());
+                    for (done, answer) in planned.drain(..count).zip(&answers) {
+                        let Planned { mut row, mut occupied, plan, rows } = done;
+                        self.stuck.remove(&row.id);
+                        if *answer != Advanced::Done {
+                            // It changed since it was read, and may be next sooner than the next
+                            // run.
+                            self.next = node.now();
+                            continue;
+                        }
+                        has_advanced = true;
+                        node.counters.count_plan(&plan);
+                        note_timers(node, &rows, &mut occupied);
+                        row.next = plan.next;
+                        advanced.push_back((row, occupied));
+                    }
+                    if node.now() >= until {
+                        return Ok(has_advanced);
+                    }
+                }
+            }
+            if advanced.is_empty() {
                 return Ok(has_advanced);
             }
-            while !planned.is_empty() {
-                let answers = match advance_first(store, &planned) {
-                    Err(error) if self.passes_over(&error) => {
-                        node.report("plan", &error);
-                        planned.remove(0);
-                        continue;
-                    }
-                    answers => answers?,
-                };
-                // At least one, so that this ends whatever a store returns.
-                let count = answers.len().clamp(1, planned.len());
-                for (done, answer) in planned.drain(..count).zip(&answers) {
-                    if *answer != Advanced::Done {
-                        // It changed since it was read, and may be next sooner than the next run.
-                        self.next = node.now();
-                        continue;
-                    }
-                    has_advanced = true;
-                    let Planned { mut row, mut occupied, plan, rows } = done;
-                    node.counters.count_plan(&plan);
-                    note_timers(node, &rows, &mut occupied);
-                    row.next = plan.next;
-                    read.push((row, occupied));
-                }
-                if node.now() >= until {
-                    return Ok(has_advanced);
-                }
-            }
+            read = advanced;
         }
         self.next = node.now();
         Ok(true)
     }
 
-    /// Returns whether the others continue after an error about one of them.
-    fn passes_over(&mut self, error: &StoreError) -> bool {
-        self.refusals += u32::from(error.kind() == StoreErrorKind::Invalid);
-        error.kind() == StoreErrorKind::Invalid && self.refusals <= REFUSALS
+    /// Takes schedules until their next steps write [`ROWS`] rows together. Returns these steps.
+    fn plan(
+        &mut self,
+        node: &Shared,
+        read: &mut VecDeque<(ScheduleRow, Unfinished)>,
+        now: Time,
+    ) -> Vec<Planned> {
+        let (mut planned, mut written) = (Vec::new(), 0);
+        while written < ROWS {
+            let Some((row, occupied)) = read.pop_front() else { break };
+            if let Some(step) = self.step(node, row, occupied, now) {
+                written += step.rows.len();
+                planned.push(step);
+            }
+        }
+        planned
     }
 
     /// Returns the next step of a schedule, if it has one now.
@@ -293,20 +317,13 @@ struct Planned {
     rows: Rows,
 }
 
-/// Makes the first of these steps, and returns the store's answers, one at least. An error is about
-/// the very first.
+/// Makes the first of these steps. Returns the store's answers, one at least. If it refuses
+/// something, that is the very first.
 fn advance_first(store: &mut dyn Store, planned: &[Planned]) -> Result<Vec<Advanced>> {
-    let mut written = 0;
-    let together = planned.iter().take_while(|step| {
-        let has_room = written < ROWS;
-        written += step.rows.len();
-        has_room
-    });
-    let advances: Vec<Advance<'_>> = together.map(|step| step.rows.advance(&step.row)).collect();
-    match store.advance_batch(&advances) {
-        // What is refused for one of them holds up none before it.
-        Err(error) if advances.len() > 1 && error.kind() != StoreErrorKind::Unavailable => {
-            Ok(vec![store.advance(&advances[0])?])
+    let all: Vec<Advance<'_>> = planned.iter().map(|step| step.rows.advance(&step.row)).collect();
+    match store.advance_batch(&all) {
+        Err(error) if all.len() > 1 && error.kind() == StoreErrorKind::Invalid => {
+            Ok(vec![store.advance(&all[0])?])
         }
         answers => answers,
     }

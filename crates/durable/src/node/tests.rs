@@ -14,7 +14,7 @@ use futures_core::Stream as _;
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 
-use super::planner::TOGETHER;
+use super::planner::{REFUSALS, TOGETHER};
 use super::{
     EndError, Fire, MainLoop, NOTICE, Next, Options, Shared, Stats, Stopping, Worker, begin, call,
 };
@@ -45,7 +45,7 @@ impl Node {
         let store = Picky {
             memory,
             refused: None,
-            stuck: None,
+            stuck: BTreeSet::new(),
             batches: Vec::new(),
             maintaining: None,
             failing: None,
@@ -327,26 +327,36 @@ fn schedules(store: &mut Memory, count: u32) {
 }
 
 #[test]
-fn schedules_are_advanced_together_and_one_that_is_refused_holds_up_none() {
+fn schedules_are_advanced_together_and_those_that_are_refused_hold_up_none() {
     let (clock, timer, mut store) = world();
     let mut node = Node::new(&timer, &store);
     node.step();
     schedules(&mut store, 120);
-    let mut run = |node: &mut Node| {
-        for _ in 0..30 {
+    let mut run = |node: &mut Node, ticks| {
+        for _ in 0..ticks {
             clock.advance(TICK);
             node.step();
         }
         store.schedules(&ScheduleQuery::new()).unwrap()
     };
-    let before = run(&mut node);
+    let before = run(&mut node, 30);
     assert_eq!(node.store.batches.iter().max(), Some(&TOGETHER));
-    let stuck = before[60].id;
-    node.store.stuck = Some(stuck);
-    let after = run(&mut node);
+    // More than one look passes over.
+    let stuck = before.iter().step_by(4).map(|row| row.id);
+    node.store.stuck = stuck.collect();
+    assert!(node.store.stuck.len() > 2 * REFUSALS);
+    let between = run(&mut node, 80);
+    let after = run(&mut node, 30);
     for (before, after) in before.iter().zip(&after) {
-        assert_eq!(before.next < after.next, after.id != stuck, "{}", after.name);
+        let is_stuck = node.store.stuck.contains(&after.id);
+        assert_eq!(before.next == after.next, is_stuck, "{}", after.name);
     }
+    assert!(between.iter().zip(&after).all(|(between, after)| {
+        between.next < after.next || node.store.stuck.contains(&after.id)
+    }));
+    node.store.stuck.clear();
+    let freed = run(&mut node, 30);
+    assert!(after.iter().zip(&freed).all(|(after, freed)| after.next < freed.next));
     node.shared.stop(Stopping::Now);
 }
 

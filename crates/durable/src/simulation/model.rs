@@ -377,6 +377,8 @@ impl Model {
             let is_counted = |record: &&Record| {
                 let every = record.name.as_ref().and_then(|name| self.schedules.get(name));
                 let is_run = matches!(record.outcome, Outcome::Succeeded | Outcome::Dead);
+                // One that was removed since it was read does not fail.
+                let every = every.filter(|every| every.now.is_some());
                 is_run && every.is_some_and(|every| record.scheduled_for >= every.since)
             };
             let ended: BTreeMap<Time, Outcome> =

@@ -6,9 +6,12 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, TransactionBehavior};
 use tourbillon_durable::store::sqlite::{finish, insert};
 use tourbillon_durable::store::{
-    End, Finished, How, Inserted, NewTimer, RecordQuery, Sqlite, Store, TimerQuery, TimerUpdate,
+    Advance, Advanced, End, Finished, How, Inserted, NewTimer, RecordQuery, Sqlite, Store,
+    TimerQuery, TimerUpdate,
 };
-use tourbillon_durable::{Lease, NodeId, Outcome, StoreErrorKind, TimerId};
+use tourbillon_durable::{
+    Client, Lease, NodeId, Outcome, Schedule, Shards, StoreErrorKind, TimerId,
+};
 
 use super::folder::Folder;
 
@@ -49,6 +52,42 @@ fn what_is_not_a_file_of_its_own_is_refused() {
     std::fs::write(folder.file(), "a letter, and no database; long enough to have a header")
         .unwrap();
     assert_eq!(kind(Sqlite::open(folder.file())), StoreErrorKind::Invalid);
+}
+
+#[test]
+fn a_batch_of_advances_is_made_as_a_whole_or_not_at_all() {
+    let folder = Folder::new();
+    let mut store = Sqlite::open(folder.file()).unwrap();
+    let client = Client::new(Box::new(Sqlite::open(folder.file()).unwrap())).unwrap();
+    for name in ["one", "two", "three"] {
+        let every = client.every(name, Schedule::every(LONG)).kind("mail");
+        pollster::block_on(every.upsert()).unwrap();
+    }
+    let rows = |store: &mut Sqlite| {
+        let upcoming = store.upcoming(LONG * 2, Shards::ALL, 10).unwrap().schedules;
+        upcoming.into_iter().map(|(row, _)| row).collect::<Vec<_>>()
+    };
+    let before = rows(&mut store);
+    let advances: Vec<_> = before
+        .iter()
+        .map(|row| {
+            let (from, next) = (row.next.unwrap(), row.next.map(|next| next + LONG));
+            let (schedule, version) = (row.id, row.version);
+            let (timers, skipped) = (&[], &[]);
+            Advance { schedule, version, from, next, timers, skipped, only_idle: false }
+        })
+        .collect();
+    let db = Connection::open(folder.file()).unwrap();
+    db.execute_batch(&format!(
+        "CREATE TRIGGER refusal BEFORE UPDATE OF next ON tourbillon_schedule
+         WHEN old.name = '{}' BEGIN SELECT RAISE(ABORT, 'refused'); END",
+        before[1].name,
+    ))
+    .unwrap();
+    assert_eq!(kind(store.advance_batch(&advances)), StoreErrorKind::Invalid);
+    assert_eq!(rows(&mut store), before);
+    db.execute_batch("DROP TRIGGER refusal").unwrap();
+    assert_eq!(store.advance_batch(&advances).unwrap(), [Advanced::Done; 3]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! loses answers, that takes no ends, whose scans from the beginning fail, that does not say which
 //! schedules are failing, or that panics.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tourbillon::virtual_time::VirtualClock;
@@ -16,8 +17,8 @@ use crate::store::{
 pub(super) struct Picky {
     pub(super) memory: Memory,
     pub(super) refused: Option<TimerId>,
-    /// Schedule that it does not advance, nor any that is asked for with it.
-    pub(super) stuck: Option<ScheduleId>,
+    /// Schedules that it does not advance, nor any that is asked for with one of them.
+    pub(super) stuck: BTreeSet<ScheduleId>,
     /// Numbers of schedules that it was asked to advance together.
     pub(super) batches: Vec<usize>,
     /// Duration of one call of `maintain`. There is always another call.
@@ -97,7 +98,7 @@ impl Store for Picky {
     }
 
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
-        if Some(advance.schedule) == self.stuck {
+        if self.stuck.contains(&advance.schedule) {
             return Err(StoreError::new(StoreErrorKind::Invalid, "refused"));
         }
         self.memory.advance(advance)
@@ -105,10 +106,10 @@ impl Store for Picky {
 
     fn advance_batch(&mut self, advances: &[Advance<'_>]) -> Result<Vec<Advanced>> {
         self.batches.push(advances.len());
-        if advances.iter().any(|advance| Some(advance.schedule) == self.stuck) {
+        if advances.iter().any(|advance| self.stuck.contains(&advance.schedule)) {
             return Err(StoreError::new(StoreErrorKind::Invalid, "refused"));
         }
-        self.memory.advance_batch(advances)
+        advances.iter().map(|advance| self.memory.advance(advance)).collect()
     }
 
     fn insert_occurrence(&mut self, occurrence: &NewOccurrence<'_>) -> Result<ManualRun> {
