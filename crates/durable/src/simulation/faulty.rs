@@ -238,14 +238,17 @@ impl Store for Faulty {
     fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
         let (name, row) = (change.name.to_owned(), change.row.cloned());
         let Change { expect, withdraw, .. } = *change;
-        let (skipped, number) = (change.skipped.to_vec(), self.number);
+        let skipped = change.skipped.to_vec();
+        // It may be carried out after the node has looked again.
+        let looked = with_world(|world| world.model.borrow().looked.get(&self.number).copied());
         self.call(move |db| {
             let (row, skipped) = (row.as_ref(), &skipped[..]);
             let changed = db.change(&Change { name: &name, expect, row, withdraw, skipped })?;
             if let (Changed::Done { running, .. }, Some(row)) = (&changed, row) {
                 with_world(|world| {
                     let now = db.now().unwrap();
-                    world.model.borrow_mut().see_change(number, row, now, running);
+                    let looked = looked.expect("what a node changes it has read");
+                    world.model.borrow_mut().see_change(looked, row, now, running);
                 });
             }
             Ok(changed)

@@ -388,10 +388,10 @@ impl Model {
         }
     }
 
-    /// Takes note of a change that a node made.
+    /// Takes note of a change that a node made after a look at that time.
     pub(super) fn see_change(
         &mut self,
-        node: usize,
+        looked: Time,
         row: &ScheduleRow,
         now: Time,
         running: &[(TimerId, u32)],
@@ -403,7 +403,7 @@ impl Model {
         if !row.enabled {
             *enabled = false;
             every.close(now);
-            every.ending.push((self.looked[&node], now));
+            every.ending.push((looked, now));
             self.disabled += 1;
             self.take_back(row.id, now, running.to_vec());
         }
