@@ -90,13 +90,13 @@ run() {
 }
 
 semihosting="-semihosting-config enable=on,target=native"
-run "Cortex-M4" thumbv7em-none-eabihf "arm -cpu cortex-m4 -machine mps2-an386 $semihosting" 12300 \
+run "Cortex-M4" thumbv7em-none-eabihf "arm -cpu cortex-m4 -machine mps2-an386 $semihosting" 11900 \
     tests example small embassy
 # Code for a processor without an atomic compare-and-swap, on one that has it.
 run "Cortex-M0" thumbv6m-none-eabi "arm -cpu cortex-m3 -machine mps2-an385 $semihosting" 12700 \
     tests small
 # A processor that has no atomic instructions.
 run riscv32imc riscv32imc-unknown-none-elf \
-    "riscv32 -cpu rv32,g=false,a=false,f=false,d=false -machine virt -bios none" 14500 tests small
+    "riscv32 -cpu rv32,g=false,a=false,f=false,d=false -machine virt -bios none" 14300 tests small
 say "what it takes"
 printf '%s' "$table"
