@@ -495,24 +495,32 @@ const ALL_READS: &str = "
             FROM pg_statio_user_tables)
     FROM pg_stat_user_tables WHERE schemaname = 'tourbillon' AND relname <> 'version'";
 
-/// Counts the blocks that `work` reads by a new connection; it reads no table from end to end.
+/// Makes the server write down what a connection has read so far, which it does once a second at
+/// most.
+fn settle(client: &mut Client) {
+    thread::sleep(Duration::from_millis(1_100));
+    client.query_one("SELECT 1", &[]).unwrap();
+}
+
+/// Counts the blocks that `work` reads by a new connection; it reads no table from end to end. What
+/// `client` has read before is [settled](settle).
 fn blocks<T>(
     database: &Database,
     client: &mut Client,
     work: impl FnOnce(&mut Postgres) -> T,
 ) -> i64 {
-    let mut settle = |count: i64| {
-        while client.query_one(CONNECTIONS, &[]).unwrap().get::<_, i64>(0) > count {
+    let mut reads = || {
+        while client.query_one(CONNECTIONS, &[]).unwrap().get::<_, i64>(0) > 0 {
             thread::sleep(Duration::from_millis(1));
         }
         let row = client.query_one(ALL_READS, &[]).unwrap();
         (row.get::<_, i64>(0), row.get::<_, i64>(1))
     };
-    let before = settle(0);
+    let before = reads();
     let mut store = database.connect();
     work(&mut store);
     drop(store);
-    let after = settle(0);
+    let after = reads();
     assert_eq!(after.0, before.0, "a table was read from end to end");
     after.1 - before.1
 }
@@ -532,9 +540,7 @@ fn a_page_of_a_list_reads_what_it_returns() {
         if is_analyzed {
             client.batch_execute(analyze).unwrap();
         }
-        // The server writes down a connection's counts once a second at most.
-        thread::sleep(Duration::from_millis(1_100));
-        client.query_one("SELECT 1", &[]).unwrap();
+        settle(&mut client);
         let connecting = blocks(&database, &mut client, |_| {});
         // None runs, so this reads no row, whatever is due later.
         let running = timers().by_name("9/", None).state(State::Running);
@@ -607,9 +613,7 @@ fn a_page_of_what_is_held_reads_what_is_held() {
          ANALYZE tourbillon.timer"
     );
     client.batch_execute(&fill).unwrap();
-    // The server writes down a connection's counts once a second at most.
-    thread::sleep(Duration::from_millis(1_100));
-    client.query_one("SELECT 1", &[]).unwrap();
+    settle(&mut client);
     let connecting = blocks(&database, &mut client, |_| {});
     let held = TimerQuery::new().kind("mail").by_name("", None).since(Time::NEVER).limit(50);
     let read = blocks(&database, &mut client, |store| {
@@ -794,6 +798,7 @@ fn timers_are_held_without_a_look_at_all_that_has_ended() {
             Timer::new(new)
         })
         .collect();
+    settle(&mut client);
     let read = blocks(&database, &mut client, |store| {
         let held = store.transfer(Transfer::Hold, &away).unwrap();
         let expected: Vec<_> = away[..10].iter().map(|timer| timer.new.id).collect();
