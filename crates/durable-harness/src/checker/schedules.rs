@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tourbillon_durable::Time;
 
-use super::history::{Call, Facts, History, Key, Op, Record};
+use super::history::{Attempt, Call, Facts, History, Key, Op, Record};
 use super::{Report, Verdict};
 use crate::log::{Answer, Ended, Stamp};
 
@@ -186,6 +186,17 @@ fn due_late(
     }
 }
 
+/// Returns whether an occurrence may still have been unfinished at this time, which no clock of the
+/// host showed before the stamp. A record bears the time at which its transaction began, and others
+/// see it once that has ended: before the last attempt was answered, if it ever was.
+fn may_be_unfinished(facts: &Facts, (time, from): (Time, Stamp)) -> bool {
+    let is_answered_later =
+        |attempt: &Attempt| attempt.taken.is_none_or(|(answered, _)| answered >= from);
+    !facts.rows.is_empty()
+        || facts.records.iter().any(|record| record.recorded >= time)
+        || facts.attempts.last().is_some_and(is_answered_later)
+}
+
 /// An outcome without an attempt has a reason that the logs know too.
 fn excused(
     history: &History,
@@ -215,8 +226,7 @@ fn excused(
         }
         Ended::Overlap => {
             let is_before = |other: &(&Key, Time, &Facts)| {
-                let later = |record: &Record| record.recorded >= time;
-                other.1 < time && (!other.2.rows.is_empty() || other.2.records.iter().any(later))
+                other.1 < time && may_be_unfinished(other.2, (time, due.0))
             };
             if !of.iter().any(is_before) {
                 report.add(Verdict::SkippedFreely, key, "no other was unfinished");

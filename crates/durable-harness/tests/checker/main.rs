@@ -7,7 +7,7 @@ mod mutations;
 use std::collections::BTreeSet;
 
 use good::{MS, SECOND, good};
-use mutations::{late, missed, mutations, with};
+use mutations::{late, missed, mutations, overlapped, with};
 use tourbillon_durable_harness::checker::Verdict::{self, *};
 use tourbillon_durable_harness::checker::check;
 use tourbillon_durable_harness::log::{Line, Stamp};
@@ -62,6 +62,16 @@ fn an_attempt_is_late_only_if_a_handler_was_free() {
 #[test]
 fn an_occurrence_is_missed_if_the_next_is_due_when_it_is_found() {
     assert_eq!(verdicts(&missed(16 * SECOND, 17 * SECOND)), BTreeSet::new());
+}
+
+#[test]
+fn an_occurrence_is_skipped_for_one_whose_end_was_not_answered_yet() {
+    // A record bears the time at which its transaction began.
+    let recorded = 6 * SECOND - 3 * MS;
+    assert_eq!(verdicts(&overlapped(recorded, Some(6 * SECOND + 5 * MS))), BTreeSet::new());
+    assert_eq!(verdicts(&overlapped(recorded, None)), BTreeSet::new());
+    let answered = overlapped(recorded, Some(6 * SECOND - MS));
+    assert_eq!(verdicts(&answered), BTreeSet::from([SkippedFreely]));
 }
 
 #[test]

@@ -70,6 +70,24 @@ fn ended(name: &'static str, at: i64, to: Ended) -> Vec<Line> {
     })
 }
 
+/// The good run, in which the one that was overlapped is recorded and answered at these times.
+pub(crate) fn overlapped(recorded_at: i64, answered: Option<i64>) -> Vec<Line> {
+    let (name, at) = ("tock", 4 * SECOND);
+    let is_it = |line: &&Line| is_record(line, name, at);
+    let lines = good();
+    let Some(Line::Record { timer: id, .. }) = lines.iter().find(is_it) else { unreachable!() };
+    let mut changed = with(|line| match line {
+        Line::Record { timer, recorded, .. } if timer == id => *recorded = time(recorded_at),
+        Line::Finish { timer, at, .. } if timer == id => *at = Stamp(recorded_at - 12 * MS),
+        Line::Taken { timer, at, .. } if timer == id => *at = Stamp(answered.unwrap_or_default()),
+        _ => {}
+    });
+    if answered.is_none() {
+        changed.retain(|line| !matches!(line, Line::Taken { timer, .. } if timer == id));
+    }
+    changed
+}
+
 /// A row of the final table in place of a record.
 fn pending(line: &mut Line) {
     if let Line::Record { timer, name, scheduled, scheduled_for, .. } = line.clone() {
