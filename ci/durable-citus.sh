@@ -6,7 +6,10 @@
 #   PG_BIN=/opt/pg15/bin ci/durable-citus.sh             the tests
 #   PG_BIN=/opt/pg15/bin ci/durable-citus.sh COMMAND...  any command
 . "$(dirname "$0")/lib.sh"
-[ -n "${PG_BIN:-}" ] || not_checked "Citus" "PG_BIN does not name a server that has it"
+if [ -z "${PG_BIN:-}" ]; then
+    not_checked "Citus" "PG_BIN does not name a server that has it"
+    exit
+fi
 
 # The server connects to itself, with the password that is there.
 PGPASSFILE=$(mktemp)

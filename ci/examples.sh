@@ -42,7 +42,3 @@ fi
 grep -q ':2:3: hour: `26` is not within 0 to 23' <<<"$told"
 # A reader may go when it has seen enough.
 crontab --next 100000 $jobs | head -n 1 >/dev/null
-
-# The rest needs processes that run on.
-ci/crontab.sh
-ci/crontab-debian.sh

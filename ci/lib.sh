@@ -43,7 +43,7 @@ docs_of() {
 # need_cargo_tool NAME: a cargo subcommand that scripts by hand use. It is not installed unasked.
 need_cargo_tool() {
     cargo "${1#cargo-}" --version >/dev/null 2>&1 ||
-        { echo "not checked: there is no $1: cargo install --locked $1"; exit 77; }
+        { not_checked "$1" "there is none: cargo install --locked $1"; exit; }
 }
 
 # limit_runs SECONDS: programs that cargo runs on this machine from now on have that long to end.

@@ -1,6 +1,20 @@
 #!/usr/bin/env bash
 # Formatting, lints, documentation and the rules of CONTRIBUTING.md that a script can check.
+#
+#   ci/lint.sh            what a change has to pass
+#   ci/lint.sh nightly    lints of the benches and of other people's crates over ours, and the
+#                         documentation without features, and without what is private
 . "$(dirname "$0")/lib.sh"
+export RUSTDOCFLAGS="-D warnings"
+case ${1:-} in
+nightly)
+    cargo clippy --quiet --all-targets --package tourbillon-benches --package 'consumer-*' -- \
+        -D warnings
+    cargo doc --quiet --no-deps
+    cargo doc --quiet --no-deps --document-private-items
+    exit
+    ;;
+esac
 cargo fmt --check --all
 for workspace in platforms platforms/web/compare integration/dependents integration/peers; do
     cargo fmt --check --all --manifest-path $workspace/Cargo.toml
@@ -10,20 +24,15 @@ for workspace in . fuzz platforms platforms/web/compare integration/dependents i
     cargo metadata --locked --format-version 1 --manifest-path $workspace/Cargo.toml >/dev/null
 done
 cargo clippy --quiet --all-targets -- -D warnings
-cargo clippy --quiet --package xtask --package tourbillon-http-limits --all-targets -- -D warnings
+cargo clippy --quiet --package xtask --all-targets -- -D warnings
 cargo clippy --quiet --all-targets --all-features -- -D warnings
 cargo clippy --quiet --all-targets --manifest-path integration/dependents/Cargo.toml \
     --target-dir target/dependents/target -- -D warnings
 cargo clippy --quiet --all-targets --manifest-path crates/futures-timer/Cargo.toml -- -D warnings
-cargo clippy --quiet --all-targets --package tourbillon-benches --package 'consumer-*' -- \
-    -D warnings
 # With the profile `test`, the library as its tests have it, and none of the other tests.
 RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=target/loom \
     cargo clippy --quiet --lib --profile test -- -D warnings
-RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
-RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items
-RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items --all-features
-cargo xtask tidy
+cargo doc --quiet --no-deps --document-private-items --all-features
 # Each fault has its place in today's text.
 for list in list canaries web; do
     faulty_copy target/faults ci/mutants/$list >/dev/null
@@ -31,4 +40,5 @@ done
 for list in durable-canaries durable-replication; do
     faulty_copy target/faults ci/mutants/$list crates/durable >/dev/null
 done
+# That the repository is tidy is one of these.
 some_tests cargo test --quiet --release --package xtask

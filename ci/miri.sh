@@ -117,9 +117,7 @@ manifest=platforms/miri/Cargo.toml
 case ${1:-short} in
 short)
     say "aliasing, leaks, memory, threads, planted faults"
-    in_lanes "one_thread '$stacked'" "threads '$stacked' 1 3" \
-        "interpret '$stacked' --lib -- engine::shard:: wheel::store::" "threads '$tree' 4 6" \
-        all_planted
+    in_lanes "one_thread '$stacked'" "threads '$stacked' 1 2" all_planted "threads '$tree' 3 4"
     ;;
 full)
     for rules in "$stacked" "$tree"; do

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Checks the crates that are published, all their features included, with the Rust version that
-# Cargo.toml declares: with rustup's toolchain if there is one, else with Debian's.
+# Checks the libraries that are published, or the packages that are named, all their features
+# included, with the Rust version that Cargo.toml declares: with rustup's toolchain if there is one,
+# else with Debian's.
+#
+#   ci/msrv.sh [PACKAGE...]
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 export CARGO_TARGET_DIR=target/msrv
-packages=(--package tourbillon --package tourbillon-durable --package tourbillon-http-limits
-    --package tourbillond)
+[ $# -gt 0 ] || set -- tourbillon tourbillon-durable tourbillon-http-limits
+packages=("${@/#/--package=}")
 
 if rustup run "$version" rustc --version >/dev/null 2>&1; then
     exec rustup run "$version" cargo check --lib --quiet --all-features "${packages[@]}"

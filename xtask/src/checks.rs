@@ -7,7 +7,7 @@ pub struct Check {
     pub command: &'static str,
     /// Claim that it checks.
     pub what: &'static str,
-    /// Time on two cores. Empty for the checks of each change, whose times `.ci/run` prints.
+    /// Time on two cores. Empty for those of `.ci/run` and `ci/nightly.sh`, which print theirs.
     pub time: &'static str,
     /// Tools that it needs beside the Rust toolchain.
     pub needs: &'static str,
@@ -17,25 +17,55 @@ pub struct Check {
 pub const PER_CHANGE: &[Check] = &[
     check("ci/test.sh", "the tests, with every feature", "", ""),
     check("ci/durable.sh", "durable timers, the service and its page", "", "PostgreSQL, Chromium"),
-    check("ci/miri.sh", "no undefined behaviour, and Miri sees planted faults", "", "Miri"),
     check("ci/web.sh", "timers in Node.js and in a browser", "", "npm, Chromium"),
-    check("ci/msrv.sh", "the library builds with the minimum Rust version", "", "rustup or Debian"),
-    check("ci/wasi.sh", "timers under WASI", "", "pip"),
-    check("ci/examples.sh", "every example ends well; crontab as a process", "", ""),
-    check("ci/features.sh", "each feature and each pair builds; tests without any", "", ""),
-    check("ci/loom.sh", "the models, up to two preemptions", "", ""),
+    check("ci/miri.sh", "no undefined behaviour, and Miri sees planted faults", "", "Miri"),
+    check("ci/bare.sh", "timers without an operating system", "", "qemu"),
     check("ci/lint.sh", "formatting, lints, documentation, and `cargo xtask tidy`", "", ""),
-    check("ci/consumers.sh", "other people's crates run over these timers", "", ""),
-    check("ci/targets.sh", "other targets build; the tests pass on musl", "", "rustup or Debian"),
-    check("ci/dependents.sh", "other people's crates run on the shim of futures-timer", "", ""),
+    check("ci/msrv.sh", "the libraries build with the minimum Rust", "", "rustup or Debian"),
+    check("ci/loom.sh", "the models, up to two preemptions", "", ""),
+    check("ci/wasi.sh", "timers under WASI", "", "pip"),
+    check(
+        "ci/targets.sh x86_64-pc-windows-gnu i686-unknown-linux-gnu",
+        "it builds for Windows and for 32-bit Linux",
+        "",
+        "rustup or Debian",
+    ),
+    check("ci/features.sh", "each feature and each pair builds; tests without any", "", ""),
     check("ci/instructions.sh", "hot paths cost no more than they did", "", "valgrind"),
+    check("ci/consumers.sh", "other people's crates run over these timers", "", ""),
     check("ci/canaries.sh", "each seeded bug fails the model named for it", "", ""),
     check("ci/shuttle.sh", "random schedules of large scenarios", "", ""),
-    check("ci/bare.sh", "timers without an operating system", "", "qemu"),
+    check("ci/examples.sh", "every example ends well", "", ""),
     check("ci/package.sh", "each package builds from what it contains", "", ""),
-    check("ci/deb.sh", "Debian's package has what it says, and its unit is confined", "", "Debian"),
-    check("ci/semver.sh", "no interface breaks since the last release", "", "cargo-semver-checks"),
+];
+
+/// Checks that `ci/nightly.sh` makes, in its order.
+pub const NIGHTLY: &[Check] = &[
+    check("ci/durable.sh nightly", "storms, seeded bugs, newer PostgreSQL", "", "PostgreSQL, npm"),
+    check("ci/miri.sh full 4", "all that Miri can run, under four seeds", "", "Miri"),
+    check("ci/sanitize.sh", "no data race, leak or use of freed memory", "", "nightly"),
+    check("ci/web.sh nightly", "a hidden page, its weight; Deno and Bun", "", "npm, Chromium"),
+    check("ci/bare.sh nightly", "what timers cost without an operating system", "", "qemu"),
+    check("ci/lint.sh nightly", "lints of benches and of crates over ours", "", ""),
+    check(
+        "ci/msrv.sh tourbillond",
+        "the service builds with the minimum Rust",
+        "",
+        "rustup or Debian",
+    ),
+    check("ci/targets.sh --test x86_64-pc-windows-gnu", "the tests pass on Windows", "", "wine"),
+    check("ci/targets.sh --test x86_64-unknown-linux-musl", "the tests pass on musl", "", "rustup"),
+    check("ci/deb.sh", "Debian's package calls back from a clean root", "", "Debian"),
+    check("ci/dependents.sh", "other people's crates run on the shim of futures-timer", "", ""),
+    check("ci/consumers.sh quinn fastimer models", "more crates run over these timers", "", ""),
     check("ci/minimal.sh", "the oldest dependencies that are declared suffice", "", ""),
+    check("ci/crontab.sh", "the example crontab as a process", "", ""),
+    check("ci/crontab-debian.sh", "it runs jobs as Debian's cron does", "", "Debian"),
+    check("ci/hostile.sh", "storms of hostile foreign code", "", "valgrind"),
+    check("ci/fork.sh", "storms of forks", "", ""),
+    check("ci/stress.sh", "no wake-up is lost under load", "", ""),
+    check("ci/fuzz.sh 60", "the engine agrees with a naive model", "", "nightly"),
+    check("ci/semver.sh", "no interface breaks since the last release", "", "cargo-semver-checks"),
     check("ci/weight.sh", "what a first sleep adds to a program", "", ""),
 ];
 
@@ -43,12 +73,7 @@ pub const PER_CHANGE: &[Check] = &[
 pub const BY_HAND: &[Check] = &[
     check("ci/loom.sh 3", "the models, up to three preemptions", "hours", ""),
     check("ci/mutants.sh", "each small fault fails a model or a test", "hours", ""),
-    check("ci/fuzz.sh", "the engine agrees with a naive model", "60 s a target", "nightly"),
-    check("ci/sanitize.sh", "no data race, leak or use of freed memory", "15 min", "nightly"),
     check("ci/miri.sh full", "all that Miri can run, under many seeds", "hours", "Miri"),
-    check("ci/hostile.sh", "storms of hostile foreign code", "minutes", "valgrind"),
-    check("ci/fork.sh", "storms of forks", "20 min", ""),
-    check("ci/stress.sh", "no wake-up is lost under load", "minutes", ""),
     check("ci/wall.sh", "the kernel reports steps of the wall clock", "minutes", "user-mode Linux"),
     check("ci/faketime.sh", "steps that the kernel does not report", "30 s", "libfaketime"),
     check("ci/package.sh --release", "the packages are ready to be published", "minutes", "jq"),
@@ -66,7 +91,6 @@ pub const BY_HAND: &[Check] = &[
     check("ci/durable-benches.sh", "the table of durable timers alone", "70 min", "PostgreSQL"),
     check("ci/durable-build.sh", "how long a first build of the service takes", "10 min", ""),
     check("ci/durable-load.sh", "the tables of what a node carries", "20 min", "PostgreSQL"),
-    check("ci/deb.sh", "Debian's package calls back from a clean root", "5 min", "Debian"),
     check("ci/durable-stores.sh", "several servers beside each other", "minutes", "PostgreSQL"),
     check("ci/durable-canaries.sh", "the checker finds each seeded bug", "4 min", "PostgreSQL"),
 ];
@@ -82,7 +106,11 @@ const fn check(
 
 /// Prints all checks.
 pub fn list() {
-    for (title, checks) in [("For each change, by .ci/run:", PER_CHANGE), ("By hand:", BY_HAND)] {
+    for (title, checks) in [
+        ("For each change, by .ci/run:", PER_CHANGE),
+        ("Each night, by ci/nightly.sh:", NIGHTLY),
+        ("By hand:", BY_HAND),
+    ] {
         println!("{title}");
         for Check { command, what, time, needs } in checks {
             let needs = if needs.is_empty() { String::new() } else { format!(" (needs {needs})") };
@@ -99,14 +127,14 @@ mod tests {
 
     /// Scripts that are no checks: others source or call them.
     const PARTS: [&str; 8] = [
-        "crontab-debian.sh",
-        "crontab.sh",
         "debian.sh",
         "durable-interfaces.sh",
         "durable-lib.sh",
         "durable-postgres.sh",
         "lib.sh",
         "limited.sh",
+        "nightly.sh",
+        "stages.sh",
     ];
 
     #[test]
@@ -116,18 +144,22 @@ mod tests {
         let names = names.map(|name| name.into_string().unwrap());
         let scripts = names.filter(|name| name.ends_with(".sh") && !PARTS.contains(&name.as_str()));
         let scripts = scripts.map(|name| format!("ci/{name}")).collect::<BTreeSet<_>>();
-        let listed = PER_CHANGE.iter().chain(BY_HAND);
+        let listed = PER_CHANGE.iter().chain(NIGHTLY).chain(BY_HAND);
         let listed = listed.filter_map(|check| check.command.split(' ').next());
         assert_eq!(scripts, listed.map(str::to_owned).collect());
     }
 
     #[test]
-    fn ci_makes_the_checks_of_each_change_in_this_order() {
+    fn ci_makes_the_checks_of_each_change_and_of_each_night_in_this_order() {
         let run = include_str!("../../.ci/run");
-        let stages =
-            run.lines().filter_map(|line| line.strip_prefix("stage \"")?.split("\" ").nth(1));
-        let stages = stages.filter_map(|command| command.split(' ').next());
-        let stages = stages.filter(|command| command.starts_with("ci/")).collect::<Vec<_>>();
-        assert_eq!(stages, PER_CHANGE.iter().map(|check| check.command).collect::<Vec<_>>());
+        let nightly = include_str!("../../ci/nightly.sh");
+        for (file, checks) in [(run, PER_CHANGE), (nightly, NIGHTLY)] {
+            let stages =
+                file.lines().filter_map(|line| line.strip_prefix("stage \"")?.split("\" ").nth(1));
+            assert_eq!(
+                stages.collect::<Vec<_>>(),
+                checks.iter().map(|check| check.command).collect::<Vec<_>>()
+            );
+        }
     }
 }

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# What is checked each night beside `.ci/run`: checks that take long, and those that depend more on
+# others than on a change. From a clean clone on a machine with a Rust toolchain, and a nightly one
+# for the sanitizers and the fuzzer. About two hours on two cores.
+. "$(dirname "$0")/stages.sh"
+
+stage "durable timers, all" ci/durable.sh nightly
+stage "Miri, all, under four seeds" ci/miri.sh full 4
+stage "sanitizers" ci/sanitize.sh
+stage "browsers, the rest" ci/web.sh nightly
+stage "no operating system, what it takes" ci/bare.sh nightly
+stage "style of benches and consumers" ci/lint.sh nightly
+stage "minimum Rust version of the service" ci/msrv.sh tourbillond
+stage "the tests on Windows" ci/targets.sh --test x86_64-pc-windows-gnu
+stage "the tests on musl" ci/targets.sh --test x86_64-unknown-linux-musl
+stage "Debian's package" ci/deb.sh
+stage "dependents" ci/dependents.sh
+stage "other consumers" ci/consumers.sh quinn fastimer models
+stage "oldest dependencies" ci/minimal.sh
+stage "crontab as a process" ci/crontab.sh
+stage "crontab beside Debian's cron" ci/crontab-debian.sh
+stage "hostile code" ci/hostile.sh
+stage "forks" ci/fork.sh
+stage "stress" ci/stress.sh
+stage "fuzzing" ci/fuzz.sh 60
+stage "compatibility" ci/semver.sh
+stage "weight of a first sleep" ci/weight.sh
+finish
