@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What is checked each night beside `.ci/run`: checks that take long, and those that depend more on
 # others than on a change. From a clean clone on a machine with a Rust toolchain, and a nightly one
-# for the sanitizers and the fuzzer. About two hours on two cores.
+# for the sanitizers and the fuzzer.
 . "$(dirname "$0")/stages.sh"
 
 stage "durable timers, all" ci/durable.sh nightly
