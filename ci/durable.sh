@@ -47,7 +47,7 @@ postgres() {
 # All other programs, by the names that their files give them. SQLite in real time: what races for a
 # row, and what comes of a node that dies.
 others() {
-    local source name rivals programs=(--lib --bins --examples)
+    local source name rivals programs=(--lib --bins)
     for source in crates/{durable,durable-harness,tourbillond}/tests/{*.rs,*/main.rs}; do
         name=${source#*/tests/}
         name=${name%.rs}
