@@ -49,6 +49,7 @@ postgres() {
 others() {
     local source name rivals programs=(--lib --bins)
     for source in crates/{durable,durable-harness,tourbillond}/tests/{*.rs,*/main.rs}; do
+        [ -e "$source" ] || continue
         name=${source#*/tests/}
         name=${name%.rs}
         name=${name%/main}
