@@ -8,7 +8,7 @@ durable=(--locked --all-features --package tourbillon-durable --package tourbill
     --package tourbillond)
 
 # build_durable PROGRAM: builds one of these. With an example, which has the features of tests.
-build_durable() { cargo build --quiet "${durable[@]}" --bin "$1" --example durable_move; }
+build_durable() { cargo build --quiet "${durable[@]}" --bin "$1" --example durable_bills; }
 
 say() { printf '\n== %s\n' "$*"; }
 

@@ -91,7 +91,6 @@ pub const BY_HAND: &[Check] = &[
     check("ci/durable-benches.sh", "the table of durable timers alone", "70 min", "PostgreSQL"),
     check("ci/durable-build.sh", "how long a first build of the service takes", "10 min", ""),
     check("ci/durable-load.sh", "the tables of what a node carries", "20 min", "PostgreSQL"),
-    check("ci/durable-stores.sh", "several servers beside each other", "minutes", "PostgreSQL"),
     check("ci/durable-canaries.sh", "the checker finds each seeded bug", "4 min", "PostgreSQL"),
 ];
 

@@ -42,3 +42,8 @@ pub use rule::{Rule, Unreadable};
 pub use schedule::{Excluded, Schedule, ScheduleError};
 pub use store::Store;
 pub use time::Time;
+
+/// The code of the page about several databases, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/GROWING.md")]
+struct Growing;
