@@ -18,7 +18,7 @@ pub(crate) fn dump(store: &mut dyn Store, log: &Log) -> Result<()> {
         let Some(last) = records.last() else { return Ok(()) };
         query = query.after(last.recorded, last.timer);
         for record in records {
-            let Some(ended) = ended(record.outcome, record.reason)? else { continue };
+            let ended = ended(record.outcome, record.reason)?;
             log.write(&Line::Record {
                 timer: record.timer,
                 scheduled: record.schedule.is_some(),
@@ -53,9 +53,9 @@ pub(crate) fn each_timer(store: &mut dyn Store, mut f: impl FnMut(Line)) -> Resu
     }
 }
 
-/// Returns how an occurrence has ended; `None` if its timer was moved to another store.
-fn ended(outcome: Outcome, reason: Option<Reason>) -> Result<Option<Ended>> {
-    Ok(Some(match (outcome, reason) {
+/// Returns how an occurrence has ended.
+fn ended(outcome: Outcome, reason: Option<Reason>) -> Result<Ended> {
+    Ok(match (outcome, reason) {
         (Outcome::Succeeded, None) => Ended::Succeeded,
         (Outcome::Dead, Some(Reason::Failed)) => Ended::Dead,
         (Outcome::Dead, Some(Reason::GivenUp)) => Ended::GivenUp,
@@ -66,9 +66,8 @@ fn ended(outcome: Outcome, reason: Option<Reason>) -> Result<Option<Ended>> {
             Outcome::Cancelled,
             Some(Reason::Disabled | Reason::Paused | Reason::Replaced | Reason::Removed),
         ) => Ended::TimerUpdate,
-        (Outcome::Cancelled, Some(Reason::Moved)) => return Ok(None),
         (outcome, reason) => return Err(format!("{outcome} because of {reason:?}?").into()),
-    }))
+    })
 }
 
 #[cfg(test)]
@@ -79,7 +78,7 @@ mod tests {
     fn each_end_is_read_by_its_reason_and_one_that_makes_no_sense_is_refused() {
         use Reason as R;
         let ended = |outcome, reason: Option<Reason>| ended(outcome, reason).ok();
-        assert_eq!(ended(Outcome::Succeeded, None), Some(Some(Ended::Succeeded)));
+        assert_eq!(ended(Outcome::Succeeded, None), Some(Ended::Succeeded));
         for (outcome, reason, read) in [
             (Outcome::Dead, R::Failed, Ended::Dead),
             (Outcome::Dead, R::GivenUp, Ended::GivenUp),
@@ -92,12 +91,9 @@ mod tests {
             (Outcome::Cancelled, R::Replaced, Ended::TimerUpdate),
             (Outcome::Cancelled, R::Removed, Ended::TimerUpdate),
         ] {
-            assert_eq!(ended(outcome, Some(reason)), Some(Some(read)), "{reason}");
+            assert_eq!(ended(outcome, Some(reason)), Some(read), "{reason}");
             assert_eq!(ended(Outcome::Succeeded, Some(reason)), None, "{reason}");
         }
-        // It has no end here: it continues in the other store.
-        assert_eq!(ended(Outcome::Cancelled, Some(R::Moved)), Some(None));
-        assert_eq!(ended(Outcome::Skipped, Some(R::Moved)), None);
         assert_eq!(ended(Outcome::Dead, Some(R::Paused)), None);
         assert_eq!(ended(Outcome::Dead, None), None);
     }

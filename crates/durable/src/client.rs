@@ -6,7 +6,6 @@ mod once;
 mod queue;
 mod replacement;
 mod revive;
-mod router;
 mod run_now;
 mod schedules;
 #[cfg(test)]
@@ -31,7 +30,6 @@ pub use replacement::Replacement;
 pub use revive::Revival;
 #[cfg(test)]
 pub(crate) use revive::revive;
-pub use router::Router;
 pub use run_now::RunNow;
 #[cfg(test)]
 pub(crate) use run_now::run_now;
@@ -43,7 +41,7 @@ use self::notices::Notices;
 use self::queue::{Notice, Queue, Role, Work};
 use self::ticket::{Attended, Caller, Left, Ticket};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Place, TimerId};
+use crate::id::TimerId;
 use crate::node::{SOON, Shared, clean};
 use crate::record::{Record, RecordSummary};
 use crate::schedule::Schedule;
@@ -94,10 +92,6 @@ pub struct Client {
     handle: Arc<Handle>,
     /// Longest time that a call of this clone waits for its answer.
     deadline: Duration,
-    /// Place of what this clone makes; `None` for that of its name.
-    place: Option<Place>,
-    /// True if the place is on its way to another store: then this clone writes nothing.
-    is_moving: bool,
     /// Schema of the store's tables, if it has one.
     #[cfg(feature = "sqlx-0_8")]
     schema: Option<Arc<str>>,
@@ -157,8 +151,6 @@ impl Client {
         let client = Self {
             handle: Arc::new(Handle(queue.clone())),
             deadline: DEADLINE,
-            place: None,
-            is_moving: false,
             #[cfg(feature = "sqlx-0_8")]
             schema: stores.first().and_then(|store| store.schema()).map(Arc::from),
         };
@@ -199,34 +191,6 @@ impl Client {
         self
     }
 
-    /// A clone whose timers and schedules are of `place`.
-    fn at_place(&self, place: Place) -> Self {
-        Self { place: Some(place), ..self.clone() }
-    }
-
-    /// Refuses a write of a place that is on its way to another store.
-    fn check_moving(&self) -> Result<()> {
-        match self.place {
-            Some(place) if self.is_moving => {
-                let why = format!("nothing of the place {} is made or changed", place.number());
-                Err(StoreError::new(StoreErrorKind::Moving, why))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses a timer that is not of the key's place. This client does not know whether such a
-    /// place is on its way to another store.
-    fn check_timer(&self, timer: TimerId) -> Result<()> {
-        match self.place {
-            Some(place) if place != timer.place() => {
-                let why = format!("the timer {timer} is not of the place of the key");
-                Err(StoreError::new(StoreErrorKind::Invalid, why))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// A timer that fires once, to be made with [`create`](Once::create).
     pub fn once(&self, kind: &str, at: impl Into<Time>) -> Once {
         Once::new(self, kind, at.into())
@@ -242,19 +206,15 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) if the timer is not of the place of the
-    /// [key](Router::at) that the client has. If the error is
-    /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be cancelled.
+    /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), the timer may be cancelled.
     pub async fn cancel(&self, timer: TimerId) -> Result<TimerUpdate> {
-        self.check_timer(timer)?;
         self.call(move |store| repeat(|| store.cancel(timer))).await
     }
 
     /// Gives a timer that no attempt runs of, and that belongs to no schedule, another time. Once
     /// this says [`TimerUpdate::Done`], no attempt can start for the old one.
     ///
-    /// At [`Time::NEVER`] the timer is held: no attempt starts until it is given another time. One
-    /// that is due in 50,000 years or later keeps its time: it is [`TimerUpdate::Gone`] here.
+    /// At [`Time::NEVER`] the timer is held: no attempt starts until it is given another time.
     ///
     /// # Errors
     ///
@@ -271,12 +231,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) if the payload has more than 64 KiB, or if the timer is
-    /// not of the place of the [key](Router::at) that the client has. If the error is
+    /// [`Invalid`](StoreErrorKind::Invalid) if the payload has more than 64 KiB. If the error is
     /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be changed.
     pub async fn replace(&self, timer: TimerId, replacement: Replacement) -> Result<TimerUpdate> {
         let Replacement { to, payload, expect } = replacement;
-        self.check_timer(timer)?;
         payload.as_deref().map_or(Ok(()), once::check_payload)?;
         let move_to = move |store: &mut dyn Store| {
             repeat(|| store.reschedule(timer, to, payload.as_deref(), expect))
@@ -326,7 +284,6 @@ impl Client {
         pause: Duration,
     ) -> Result<TimerUpdate> {
         let (timer, attempt, version) = (found.new.id, found.attempt, found.version);
-        self.check_timer(timer)?;
         let detail = clean(detail.as_ref());
         let amend = move |store: &mut dyn Store| {
             repeat(|| store.amend(&Amendment { timer, attempt, version, pause, detail: &detail }))
@@ -340,16 +297,9 @@ impl Client {
     }
 
     /// The timer without a schedule that has this name.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](StoreErrorKind::Invalid) if it is not of the place of the
-    /// [key](Router::at) that the client has.
     pub async fn find(&self, name: &str) -> Result<Option<Timer>> {
         let name = name.to_owned();
-        let found = self.read(move |store| store.find(&name)).await?;
-        found.iter().try_for_each(|timer| once::check_place(self.place, timer.new.id.place()))?;
-        Ok(found)
+        self.read(move |store| store.find(&name)).await
     }
 
     /// Returns what has this name, and the database's time: the schedule, and the timer without a
@@ -357,11 +307,6 @@ impl Client {
     ///
     /// Calls that wait at the same time go into one statement. Nothing has a name that no store
     /// takes, such as an empty one.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](StoreErrorKind::Invalid) if what is found is not of the place of the
-    /// [key](Router::at) that the client has.
     pub async fn named(&self, name: &str) -> Result<(Time, Named)> {
         if !once::is_good(name) {
             return Ok((self.now().await?, Named::default()));
@@ -370,14 +315,7 @@ impl Client {
         let ticket = Ticket::default();
         let lookup = Lookup { name: name.to_owned(), ticket: ticket.clone(), reply };
         self.handle.0.look_up(lookup);
-        let found =
-            in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Unavailable);
-        let (now, found) = found.await?;
-        let schedule = found.schedule.iter().map(|schedule| schedule.id.place());
-        let timer = found.timer.iter().map(|timer| timer.new.id.place());
-        let record = found.record.iter().map(|record| record.timer.place());
-        schedule.chain(timer).chain(record).try_for_each(|at| once::check_place(self.place, at))?;
-        Ok((now, found))
+        in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Unavailable).await
     }
 
     /// Returns once everything that this client has read so far is as durable as what it writes.
@@ -477,9 +415,7 @@ impl Client {
         T: Send + 'static,
         W: FnOnce(&mut dyn Store) -> Result<T> + Send + 'static,
     {
-        let checked = self.check_moving();
-        let request = checked.map(|()| self.request(StoreErrorKind::Uncertain, Queue::write, work));
-        async { request?.await }
+        self.request(StoreErrorKind::Uncertain, Queue::write, work)
     }
 
     /// Runs `work`, which writes nothing, on a thread of the client, with its connection.
@@ -512,13 +448,10 @@ impl Client {
     }
 
     fn insert(&self, timer: NewTimer) -> impl Future<Output = Result<Inserted>> + use<> {
-        let request = self.check_moving().map(|()| {
-            let (reply, answer) = async_channel::bounded(1);
-            let ticket = Ticket::default();
-            self.handle.0.insert(Insert { timer, ticket: ticket.clone(), reply });
-            in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain)
-        });
-        async { request?.await }
+        let (reply, answer) = async_channel::bounded(1);
+        let ticket = Ticket::default();
+        self.handle.0.insert(Insert { timer, ticket: ticket.clone(), reply });
+        in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain)
     }
 
     /// Has nodes notified of a timer.

@@ -20,9 +20,6 @@ pub enum StoreErrorKind {
     /// Nothing was written, and this store writes no more: the database's file was deleted, moved
     /// or replaced.
     Gone,
-    /// Nothing was written, as the place is on its way to another store: try again once it is
-    /// there, with the new map.
-    Moving,
 }
 
 /// A store's call that failed.
@@ -58,7 +55,6 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Schema => "the database's tables are of another version",
             StoreErrorKind::Invalid => "the database refused",
             StoreErrorKind::Gone => "the database is gone",
-            StoreErrorKind::Moving => "the place is on its way to another store",
         })?;
         write!(f, ": {}", self.source)
     }

@@ -70,56 +70,6 @@ id!(
     NodeId
 );
 
-/// Number of [places](Place).
-pub const PLACES: u16 = 1_024;
-
-/// Lowest bit of an id's place, above those of its shard.
-const PLACE_AT: u32 = 6;
-
-/// Bits of an id's place.
-const PLACE_MASK: u128 = (PLACES as u128 - 1) << PLACE_AT;
-
-/// One of the 1,024 parts of all keys, which [`Places`](crate::Places) puts on stores.
-///
-/// The place of a key is the same on every machine, and stays the same from version to version: the
-/// 32 bits of the FNV-1a hash of the key's bytes, folded by exclusive or. With `h` as the hash, it
-/// is the lowest ten bits of `h ^ (h >> 10) ^ (h >> 20)`. In SQL it is `tourbillon.place(key)`.
-///
-/// Every id has a place. A timer or a schedule that has a name, and that no other key was given
-/// for, is of its name's place; an occurrence is of its schedule's. So an application with one
-/// store may have several later. A timer with an id of one's own is of that id's place, whatever
-/// its name is: give the id its name's place, or the name may be on two stores.
-///
-/// # Examples
-///
-/// ```
-/// use tourbillon_durable::Place;
-///
-/// assert_eq!(Place::of("invoice-42").number(), 102);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(u16);
-
-impl Place {
-    /// The place of this number; `None` if it is not below [`PLACES`].
-    pub const fn new(number: u16) -> Option<Self> {
-        if number < PLACES { Some(Self(number)) } else { None }
-    }
-
-    /// The place of a key.
-    pub fn of(key: &str) -> Self {
-        let hash = key
-            .bytes()
-            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-        Self(((hash ^ (hash >> 10) ^ (hash >> 20)) % u32::from(PLACES)) as u16)
-    }
-
-    /// Its number, below [`PLACES`].
-    pub const fn number(self) -> u16 {
-        self.0
-    }
-}
-
 /// Number of shards of timers and schedules.
 pub const SHARDS: u8 = 64;
 
@@ -129,17 +79,15 @@ impl TimerId {
         Self(ordered(now, random()))
     }
 
-    /// The identity of a schedule's occurrence, of the schedule's place: the same wherever and
-    /// whenever it is worked out.
+    /// The identity of a schedule's occurrence: the same wherever and whenever it is worked out.
     pub fn of_occurrence(schedule: ScheduleId, scheduled_for: Time) -> Self {
         let [low, high] = [schedule.0 as u64, (schedule.0 >> 64) as u64];
         let first = mix(mix(low) ^ high.rotate_left(32) ^ scheduled_for.as_micros() as u64);
         let second = mix(first ^ low.rotate_left(17) ^ high);
-        let id = Self(ordered(scheduled_for, u128::from(first) << 64 | u128::from(second)));
-        id.at(schedule.place())
+        Self(ordered(scheduled_for, u128::from(first) << 64 | u128::from(second)))
     }
 
-    /// Identity of what a timer that is over is made again as, of the same place: always the same.
+    /// Identity of the timer that a finished timer is made again as: always the same.
     ///
     /// [`Client::revive`](crate::Client::revive) gives it to what it makes of a dead timer. A
     /// client that gives it to a successor of its own knows that there is one successor at most.
@@ -148,23 +96,12 @@ impl TimerId {
         let first = mix(mix(high) ^ low.rotate_left(29));
         let second = mix(first ^ high.rotate_left(13) ^ low);
         let millis = Time::from_micros((dead.0 >> 80) as i64 * 1_000);
-        Self(ordered(millis, u128::from(first) << 64 | u128::from(second))).at(dead.place())
+        Self(ordered(millis, u128::from(first) << 64 | u128::from(second)))
     }
 
     /// The shard of the timer: its lowest bits.
     pub const fn shard(self) -> u8 {
         (self.0 % SHARDS as u128) as u8
-    }
-
-    /// The place of the timer: the ten bits above those of its shard.
-    pub const fn place(self) -> Place {
-        place(self.0)
-    }
-
-    /// The same identity, of `place`.
-    #[must_use]
-    pub const fn at(self, place: Place) -> Self {
-        Self(at(self.0, place))
     }
 }
 
@@ -178,25 +115,6 @@ impl ScheduleId {
     pub const fn shard(self) -> u8 {
         (self.0 % SHARDS as u128) as u8
     }
-
-    /// The place of the schedule, which its id has as a timer's does.
-    pub const fn place(self) -> Place {
-        place(self.0)
-    }
-
-    /// The same identity, of `place`.
-    #[must_use]
-    pub const fn at(self, place: Place) -> Self {
-        Self(at(self.0, place))
-    }
-}
-
-const fn place(bits: u128) -> Place {
-    Place(((bits & PLACE_MASK) >> PLACE_AT) as u16)
-}
-
-const fn at(bits: u128, place: Place) -> u128 {
-    bits & !PLACE_MASK | (place.0 as u128) << PLACE_AT
 }
 
 impl NodeId {
@@ -304,54 +222,5 @@ impl Shards {
 impl fmt::Debug for Shards {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Shards({:#018x})", self.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{PLACES, Place, ScheduleId, TimerId};
-    use crate::time::Time;
-
-    #[test]
-    fn the_place_of_a_key_never_changes() {
-        let known = [
-            ("", 755),
-            ("a", 102),
-            ("tenant-42", 570),
-            ("invoice-42", 102),
-            ("h\u{e4}user", 327),
-            ("https://example.org/a/rather/long/key?with=more", 360),
-        ];
-        for (key, number) in known {
-            assert_eq!(Place::of(key).number(), number, "{key}");
-        }
-    }
-
-    #[test]
-    fn keys_are_spread_over_all_places() {
-        for prefix in ["tenant-", "", "https://example.org/"] {
-            let mut counts = [0; PLACES as usize];
-            for n in 0..102_400 {
-                counts[usize::from(Place::of(&format!("{prefix}{n}")).number())] += 1;
-            }
-            // A hundred each, and ten more or less by chance.
-            assert!(counts.iter().all(|count| (50..=150).contains(count)), "{counts:?}");
-        }
-    }
-
-    #[test]
-    fn an_id_has_its_place_and_else_what_it_had() {
-        let schedule = ScheduleId::new(Time::from_micros(1_700_000_000_000_000));
-        for number in [0, 1, 511, 1_023] {
-            let place = Place::new(number).unwrap();
-            let moved = schedule.at(place);
-            assert_eq!((moved.place(), moved.shard()), (place, schedule.shard()));
-            assert_eq!(moved.at(schedule.place()), schedule);
-            let occurrence = TimerId::of_occurrence(moved, Time::from_micros(7));
-            assert_eq!(occurrence.place(), place);
-            assert_eq!(TimerId::of_revival(occurrence).place(), place);
-            assert_ne!(TimerId::of_revival(occurrence), occurrence);
-        }
-        assert_eq!(Place::new(PLACES), None);
     }
 }

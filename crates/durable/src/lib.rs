@@ -6,9 +6,7 @@ mod error;
 mod id;
 #[cfg(feature = "metrics-0_24")]
 pub mod metrics_0_24;
-mod mover;
 mod node;
-mod places;
 mod plan;
 mod policy;
 mod record;
@@ -25,17 +23,15 @@ mod trace;
 #[cfg(feature = "sqlx-0_8")]
 pub use client::Uncommitted;
 pub use client::{
-    Backfill, Backfilled, Client, Created, Every, Once, Replacement, Revival, Router, RunNow,
+    Backfill, Backfilled, Client, Created, Every, Once, Replacement, Revival, RunNow,
     ScheduleUpdate, Upsert,
 };
 pub use engine::{Builder, Engine};
 pub use error::{StoreError, StoreErrorKind};
-pub use id::{Fence, Lease, NodeId, PLACES, Place, SHARDS, ScheduleId, Shards, TimerId};
-pub use mover::{Mover, Progress};
+pub use id::{Fence, Lease, NodeId, SHARDS, ScheduleId, Shards, TimerId};
 #[cfg(feature = "sqlx-0_8")]
 pub use node::CompleteError;
 pub use node::{EndError, Ended, Fire, Key, Stats, Worker};
-pub use places::Places;
 pub use policy::{Missed, Overlap, Policies, PolicyError, Retry};
 pub use record::{Outcome, Reason, Record, RecordSummary};
 pub use rule::{Rule, Unreadable};

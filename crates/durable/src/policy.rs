@@ -116,8 +116,7 @@ pub struct Policies {
     /// too. [`enable`](crate::Client::enable) of a schedule that is disabled or paused begins to
     /// count anew: only occurrences count that are scheduled for later. One that is enabled already
     /// is unchanged by it: to forget its dead runs before a node disables it, disable it and enable
-    /// it again. A schedule that a [`Mover`](crate::Mover) has moved counts from zero, as its
-    /// records stay on the old store.
+    /// it again.
     ///
     /// Records are what is counted: one that was pruned counts no more, and of the last thousand
     /// occurrences none that is older. Looks at schedules that have this policy cost one more read

@@ -81,8 +81,6 @@ named! {
         Excluded = 10 "excluded",
         /// Its schedule was paused.
         Paused = 11 "paused",
-        /// It was moved to another store, where it continues.
-        Moved = 12 "moved",
     }
 }
 

@@ -22,10 +22,6 @@
 //! pending  --reschedule------------------------------> pending, other times or payload
 //! pending  --amend (as an attempt left it)-----------> pending, another detail, due = now + pause
 //! pending  --change with Withdraw--------------------> (absent), one record or none
-//! pending  --transfer with Surrender-----------------> (absent), one record
-//! (absent) --transfer with Hold----------------------> pending, away
-//! pending, away --transfer with Release--------------> pending
-//! pending, away --transfer with Drop-----------------> (absent)
 //! running, stopped --anything that makes it pending--> as pending, but for claim and scan
 //! pending, stopped --maintain------------------------> (absent), one record
 //! pending in a queue --maintain (nothing unfinished before it)--> pending, due = now
@@ -39,9 +35,6 @@
 //!
 //! A timer that runs when a change withdraws what its schedule has is *stopped*: its attempt may
 //! complete, but no other starts.
-//!
-//! A timer that comes from another store is *away* until it is [released](Transfer::Release): due
-//! 100,000 years later than it is there, so that nothing claims it.
 //!
 //! A retry leaves its detail in the timer, and so may a postponement. The record of a cancelled
 //! timer has it.
@@ -90,7 +83,6 @@ pub mod postgres;
 mod query;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-pub(crate) mod transfer;
 mod types;
 mod views;
 
@@ -104,13 +96,12 @@ pub use postgres::Postgres;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::StoreError;
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
 pub use query::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
-pub use transfer::Transfer;
 pub use types::{
     Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, How,
     Inserted, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Past, Promoted,
@@ -315,8 +306,7 @@ pub trait Store: Send {
 
     /// Gives a pending timer that belongs to no schedule another time: `scheduled_for = to`, and
     /// due then, or now if that is past; and another payload, if there is one. Timers of schedules
-    /// are [`Gone`](TimerUpdate::Gone) to it; so is one that is away, [on its way](Transfer::Hold)
-    /// to this store, or due as late: in 50,000 years or later, but not never.
+    /// are [`Gone`](TimerUpdate::Gone) to it.
     ///
     /// Adds one to its [version](Timer::version). With `expect`, applies only if the timer has
     /// that version, and else says [`Stale`](TimerUpdate::Stale), also of one that is running.
@@ -401,7 +391,7 @@ pub trait Store: Send {
     /// [dead](crate::Outcome::Dead), in the order of `scheduled_for`; and only those that were
     /// scheduled for a time at which the schedule was enabled as it is now, or later. A
     /// [`change`](Self::change) that makes a schedule notes its time for that, and so does
-    /// [`adopt`](Self::adopt), and a change after which it is enabled if it was disabled, failing
+    /// a change after which it is enabled if it was disabled, failing
     /// or paused before and is so no longer. Of the recorded occurrences the last 1,000 are looked
     /// at.
     ///
@@ -514,37 +504,4 @@ pub trait Store: Send {
     /// Deletes records from before `before`, or nearly all of them; at most `limit` where that
     /// costs something. Returns how many.
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64>;
-
-    // A place on its way to another store, by [`Mover`](crate::Mover). A store that does not know
-    // these calls is moved neither from nor to; one around another one passes them on.
-
-    /// Makes a step of timers on their way to another store, in one transaction, and returns those
-    /// that it applies to. Each step may be repeated. `timers` has each one once, and 1,000 at
-    /// most.
-    ///
-    /// [`Surrender`](Transfer::Surrender) and [`Moved`](Transfer::Moved) need no payloads and no
-    /// details.
-    fn transfer(&mut self, step: Transfer, timers: &[Timer]) -> Result<Vec<TimerId>> {
-        let _ = (step, timers);
-        Err(moves_nothing())
-    }
-
-    /// Sets `next` of a schedule if it has the row's version and its `next`, and adds one to its
-    /// version: a change by what was read before is [stale](Changed::Stale). Returns whether it
-    /// had.
-    fn shift(&mut self, row: &ScheduleRow, next: Time) -> Result<bool> {
-        let _ = (row, next);
-        Err(moves_nothing())
-    }
-
-    /// Writes a schedule as it is, with its version, unless one of its name or its id is there.
-    /// Returns whether it was written.
-    fn adopt(&mut self, row: &ScheduleRow) -> Result<bool> {
-        let _ = row;
-        Err(moves_nothing())
-    }
-}
-
-fn moves_nothing() -> StoreError {
-    StoreError::new(StoreErrorKind::Invalid, "this store takes no part in moves of places")
 }

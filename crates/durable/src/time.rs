@@ -3,8 +3,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// Longest pause of a timer: a thousand years. Stores do not add more to a time, so what waits for
-/// a pause is not as late as what is [away](crate::store::transfer::AWAY).
+/// Longest pause of a timer: a thousand years. Stores do not add more to a time.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1_000 * 366 * 86_400);
 
 /// An instant on the database's clock: whole microseconds since the Unix epoch.

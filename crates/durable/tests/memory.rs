@@ -1,7 +1,5 @@
 //! The store in memory passes what every store has to.
 
-mod moves;
-
 use std::time::Duration;
 
 use tourbillon::Timer;
@@ -34,14 +32,3 @@ impl Rig for OnVirtualTime {
 }
 
 tourbillon_durable::conformance!(OnVirtualTime::new());
-
-#[test]
-fn a_place_is_moved_away_and_back() {
-    moves::a_place_is_moved_away_and_back(&OnVirtualTime::new());
-}
-
-#[test]
-fn what_is_due_while_its_place_is_moved_runs_once() {
-    let stores = [0; 2].map(|_| Box::new(Memory::new(&Timer::global())) as _);
-    moves::what_is_due_while_its_place_is_moved_runs_once(stores);
-}

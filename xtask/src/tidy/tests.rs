@@ -187,9 +187,9 @@ fn an_import_that_points_up_is_found_in_every_form() {
 fn a_drawing_of_other_layers_is_found() {
     for (file, drawn, other) in [
         ("ARCHITECTURE.md", "-> timer -> wall", "-> wall -> timer"),
-        ("crates/durable/ARCHITECTURE.md", "-> client -> mover", "-> mover -> client"),
-        ("crates/durable/ARCHITECTURE.md", "-> client -> mover", "-> mover"),
-        ("crates/durable/ARCHITECTURE.md", "-> client -> mover", "-> client -> nowhere -> mover"),
+        ("crates/durable/ARCHITECTURE.md", "-> client -> node", "-> node -> client"),
+        ("crates/durable/ARCHITECTURE.md", "-> client -> node", "-> node"),
+        ("crates/durable/ARCHITECTURE.md", "-> client -> node", "-> client -> nowhere -> node"),
     ] {
         let mut garden = Garden::new();
         let text = garden.tree.get(file).unwrap();

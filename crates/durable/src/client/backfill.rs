@@ -4,8 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::Client;
-use super::schedules::{Tried, attempt, of_key, seen};
-use crate::id::Place;
+use super::schedules::{Tried, attempt, seen};
 use crate::policy::Overlap;
 use crate::store::{Filled, NewTimer, Past, Result, Store};
 use crate::time::Time;
@@ -77,8 +76,7 @@ impl Backfill {
     ///
     /// None is made twice, however often the call is repeated, as long as their records are kept
     /// and the schedule is not removed. After a [prune](Client::prune) of the records, or in a
-    /// schedule that was removed and made again under its name, a repeat makes them again; so it
-    /// does after a [move](crate::Mover) of the schedule's place, which leaves records behind.
+    /// schedule that was removed and made again under its name, a repeat makes them again.
     ///
     /// Unless the overlap policy is [`Overlap::Allow`], they wait in the schedule's queue, however
     /// many it has room for, and run one after another. Until they have run, the schedule counts as
@@ -120,8 +118,7 @@ impl Backfill {
     /// ```
     pub async fn create(self) -> Result<Backfilled> {
         let Self { client, name, range, limit } = self;
-        let key = client.place;
-        client.call(move |store| backfill(store, &name, key, &range, limit)).await
+        client.call(move |store| backfill(store, &name, &range, limit)).await
     }
 }
 
@@ -129,14 +126,13 @@ impl Backfill {
 pub(crate) fn backfill(
     store: &mut dyn Store,
     name: &str,
-    key: Option<Place>,
     range: &Range<Time>,
     limit: u32,
 ) -> Result<Backfilled> {
     let (mut from, mut made, mut existed) = (range.start, 0_u64, 0_u64);
     let mut begun = None;
     attempt(|| {
-        let (now, row) = of_key(store, name, key)?;
+        let (now, row) = store.schedule(name)?;
         // Another of the same name may have taken its place since the last part.
         let row = row.filter(|row| begun.is_none_or(|id| id == row.id));
         let stopped = match row {

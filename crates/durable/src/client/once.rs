@@ -2,11 +2,11 @@
 
 use std::time::SystemTime;
 
+use super::Client;
 #[cfg(feature = "sqlx-0_8")]
 use super::Notice;
-use super::{Client, Router};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Place, TimerId};
+use crate::id::TimerId;
 use crate::policy::Retry;
 #[cfg(feature = "sqlx-0_8")]
 use crate::store::postgres::sqlx_0_8::{insert, tables};
@@ -23,18 +23,8 @@ const PAYLOAD_MAX: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 #[must_use = "nothing is made before `create`"]
 pub struct Once {
-    front: Front,
+    client: Client,
     timer: NewTimer,
-    /// True if the id is the caller's own.
-    has_own_id: bool,
-}
-
-/// Client that makes a timer.
-#[derive(Clone, Debug)]
-enum Front {
-    One(Client),
-    /// The client of the id's place.
-    Routed(Router),
 }
 
 /// Result of a [`Once`].
@@ -49,43 +39,25 @@ pub enum Created {
 impl Once {
     pub(super) fn new(client: &Client, kind: &str, at: Time) -> Self {
         let id = TimerId::new(SystemTime::now().into());
-        let id = client.place.map_or(id, |place| id.at(place));
-        let (front, timer) = (Front::One(client.clone()), NewTimer::new(id, kind, at));
-        Self { front, timer, has_own_id: false }
-    }
-
-    /// A timer for the store of its id's place.
-    pub(super) fn routed(router: &Router, kind: &str, at: Time) -> Self {
-        let timer = NewTimer::new(TimerId::new(SystemTime::now().into()), kind, at);
-        Self { front: Front::Routed(router.clone()), timer, has_own_id: false }
+        Self { client: client.clone(), timer: NewTimer::new(id, kind, at) }
     }
 
     /// An id of one's own, in place of one that is drawn.
     ///
     /// A second timer with the id is not made, also once the first is over, as long as its record
-    /// is kept: it [exists](Created::Exists). A [move](crate::Mover) of the place leaves that
-    /// record on the old store, and the id of a timer that was over is made a second time. If the
-    /// answer to an insert was lost and it was sent again, a timer that was there before may be
-    /// said to be [created](Created::Created).
+    /// is kept: it [exists](Created::Exists). If the answer to an insert was lost and it was sent
+    /// again, a timer that was there before may be said to be [created](Created::Created).
     ///
     /// Timers are dealt out to nodes by the lowest six bits of their ids, so these should be as
-    /// random as those of a hash. The ten bits above are the [place](TimerId::at).
+    /// random as those of a hash.
     pub fn id(mut self, id: TimerId) -> Self {
         self.timer.id = id;
-        self.has_own_id = true;
         self
     }
 
     /// A name that no other timer without a schedule has until this one is over.
-    ///
-    /// The timer is of the name's place, unless it has an [id of one's own](Self::id) or is made by
-    /// way of a [key](Router::at).
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        let name = name.into();
-        if self.key().is_none() && !self.has_own_id {
-            self.timer.id = self.timer.id.at(Place::of(&name));
-        }
-        self.timer.name = Some(name);
+        self.timer.name = Some(name.into());
         self
     }
 
@@ -102,13 +74,10 @@ impl Once {
     /// client ends or fails in between, that takes until a node's next round of maintenance.
     ///
     /// The next is usually claimed within milliseconds. If the one before it was cancelled or was
-    /// moved, or its node has died, a round of maintenance finds it: within seconds, and later the
-    /// more lanes there are in which timers wait, as a round looks at each of them. Until then it
-    /// is due at [`Time::NEVER`](crate::Time::NEVER). A front whose kind has no worker holds up its
-    /// lane, whatever the kinds behind it. Lanes cost other timers nothing.
-    ///
-    /// Of several stores behind a [`Router`], each knows its own timers only: make all of a lane by
-    /// way of [`Router::at`], with the lane for the key.
+    /// given another time, or its node has died, a round of maintenance finds it: within seconds,
+    /// and later the more lanes there are in which timers wait, as a round looks at each of them.
+    /// Until then it is due at [`Time::NEVER`](crate::Time::NEVER). A front whose kind has no
+    /// worker holds up its lane, whatever the kinds behind it. Lanes cost other timers nothing.
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -207,11 +176,9 @@ impl Once {
         self,
         transaction: &mut sqlx_0_8::Transaction<'_, sqlx_0_8::Postgres>,
     ) -> Result<Uncommitted> {
-        let key = self.key();
         let (client, timer) = self.checked()?;
-        client.check_moving()?;
         let tables = tables(client.schema.as_deref())?;
-        let created = created(key, timer.id, insert(transaction, &tables, &timer).await?)?;
+        let created = created(timer.id, insert(transaction, &tables, &timer).await?);
         Ok(Uncommitted { client, timer, created })
     }
 
@@ -219,63 +186,29 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes, or
-    /// if the id of one's own, or the timer that has the name, is not of the [key](Router::at)'s
-    /// place. If the error is
-    /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be there.
+    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes. If
+    /// the error is [`Uncertain`](StoreErrorKind::Uncertain), the timer may be there.
     pub async fn create(self) -> Result<Created> {
-        let key = self.key();
         let (client, timer) = self.checked()?;
         let id = timer.id;
-        created(key, id, client.insert(timer).await?)
-    }
-
-    /// Returns the place of the key that was given, if there was one.
-    fn key(&self) -> Option<Place> {
-        match &self.front {
-            Front::One(client) => client.place,
-            Front::Routed(_) => None,
-        }
+        Ok(created(id, client.insert(timer).await?))
     }
 
     /// Returns the timer and the client that makes it.
     fn checked(self) -> Result<(Client, NewTimer)> {
-        let Self { front, timer, .. } = self;
+        let Self { client, timer, .. } = self;
         check(&timer.kind, timer.name.as_deref(), &timer.payload)?;
         check_lane(timer.lane.as_deref())?;
-        let place = timer.id.place();
-        let client = match front {
-            Front::One(client) => client,
-            Front::Routed(router) => router.at_place(place),
-        };
-        if client.place.is_some_and(|other| other != place) {
-            let why = "the id is not of the place of the key";
-            return Err(StoreError::new(StoreErrorKind::Invalid, why));
-        }
         Ok((client, timer))
     }
 }
 
-/// Returns what became of a timer of this id, for a caller who gave a key of the place `key`, if
-/// any.
-fn created(key: Option<Place>, id: TimerId, inserted: Inserted) -> Result<Created> {
-    Ok(match inserted {
+/// Returns the result of an insert of a timer with this id.
+fn created(id: TimerId, inserted: Inserted) -> Created {
+    match inserted {
         Inserted::Created => Created::Created(id),
-        Inserted::Exists(other) => {
-            check_place(key, other.place())?;
-            Created::Exists(other)
-        }
-    })
-}
-
-/// Refuses a name that something of `place` has, unless the key that was given is of that place. On
-/// another store the name would be free.
-pub(super) fn check_place(key: Option<Place>, place: Place) -> Result<()> {
-    if key.is_some_and(|key| key != place) {
-        let why = "the name is taken on this store, by what is not of the place of the key";
-        return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        Inserted::Exists(other) => Created::Exists(other),
     }
-    Ok(())
 }
 
 /// A timer that was made in a transaction of the caller's.

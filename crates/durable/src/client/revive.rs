@@ -47,11 +47,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::StoreErrorKind::Invalid) if the timer is not of the place of the
-    /// [key](super::Router::at) that the client has. If the error is
-    /// [`Uncertain`](crate::StoreErrorKind::Uncertain), it may be made. It can be repeated.
+    /// If the error is [`Uncertain`](crate::StoreErrorKind::Uncertain), it may be made. It can be
+    /// repeated.
     pub async fn revive(&self, timer: TimerId) -> Result<Revival> {
-        self.check_timer(timer)?;
         let (revived, made) = self.call(move |store| revive(store, timer)).await?;
         if let Some(timer) = made {
             self.notify(Notice::Made(timer));

@@ -1,9 +1,9 @@
 //! An occurrence of a schedule beside its times.
 
 use super::queue::Notice;
-use super::schedules::{Tried, attempt, of_key};
+use super::schedules::{Tried, attempt};
 use super::{Client, until_answered};
-use crate::id::{Place, TimerId};
+use crate::id::TimerId;
 use crate::plan::room;
 use crate::store::{ManualRun, NewOccurrence, NewTimer, Result, ScheduleRow, Store};
 
@@ -52,8 +52,8 @@ impl Client {
     /// If the error is [`Uncertain`](crate::StoreErrorKind::Uncertain), it may be made. A further
     /// call may make another.
     pub async fn run_now(&self, name: &str) -> Result<RunNow> {
-        let (name, key) = (name.to_owned(), self.place);
-        let (ran, made) = self.call(move |store| run_now(store, &name, key)).await?;
+        let name = name.to_owned();
+        let (ran, made) = self.call(move |store| run_now(store, &name)).await?;
         if let Some(timer) = made {
             self.notify(Notice::Made(timer));
         }
@@ -63,20 +63,12 @@ impl Client {
 
 /// Makes an occurrence of a schedule. With the answer comes the timer, if it is certain when it is
 /// due.
-pub(crate) fn run_now(
-    store: &mut dyn Store,
-    name: &str,
-    key: Option<Place>,
-) -> Result<(RunNow, Option<NewTimer>)> {
+pub(crate) fn run_now(store: &mut dyn Store, name: &str) -> Result<(RunNow, Option<NewTimer>)> {
     attempt(|| {
-        let (now, row) = of_key(store, name, key)?;
+        let (now, row) = store.schedule(name)?;
         let Some(row) = row else { return Ok(Tried::Done((RunNow::Gone, None))) };
         let timer = NewTimer::occurrence(&row, &row.rule()?.policies, now);
-        insert_occurrence(
-            store,
-            &row,
-            NewTimer { id: TimerId::new(now).at(row.id.place()), ..timer },
-        )
+        insert_occurrence(store, &row, NewTimer { id: TimerId::new(now), ..timer })
     })
 }
 

@@ -4,15 +4,14 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::Client;
-use super::once::{check, check_lane, check_place};
+use super::once::{check, check_lane};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Place, ScheduleId, TimerId};
+use crate::id::{ScheduleId, TimerId};
 use crate::plan;
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::Reason;
 use crate::rule::Rule;
 use crate::schedule::Schedule;
-use crate::store::transfer::{AWAY, receive};
 use crate::store::{Change, Changed, Result, ScheduleRow, Store};
 use crate::time::Time;
 
@@ -22,6 +21,9 @@ const TRIES: usize = 1_000;
 /// Number of times that it is made again after a conflict, which a store reports only after a wait
 /// of its own.
 const CONFLICTS: usize = 3;
+
+/// First time at which no schedule can be next: stores keep none that is much later. 50,000 years.
+const TOO_LATE: Time = Time::from_micros(50_000 * 365 * 86_400 * 1_000_000);
 
 /// A schedule to be made or changed with [`upsert`](Self::upsert).
 #[derive(Clone, Debug)]
@@ -34,9 +36,6 @@ pub struct Every {
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) name: String,
-    /// Place of the key that was given, in which the schedule is; `None` for that of its name, if
-    /// it is made.
-    pub(crate) place: Option<Place>,
     pub(crate) kind: String,
     pub(crate) schedule: Schedule,
     pub(crate) policies: Policies,
@@ -99,7 +98,6 @@ impl Every {
     pub(super) fn new(client: &Client, name: &str, schedule: Schedule) -> Self {
         let wanted = Wanted {
             name: name.to_owned(),
-            place: client.place,
             kind: name.to_owned(),
             schedule,
             policies: Policies::default(),
@@ -213,9 +211,8 @@ impl Every {
     /// # Errors
     ///
     /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name, a lane or a payload that no store
-    /// takes, for a lane beside a queue, for a [`disable_after`](Self::disable_after) above
-    /// [`Policies::DISABLE_AFTER_MAX`], or if the schedule of this name is not of the
-    /// [key](super::Router::at)'s place; nothing is changed then. If the error is
+    /// takes, for a lane beside a queue, or for a [`disable_after`](Self::disable_after) above
+    /// [`Policies::DISABLE_AFTER_MAX`]; nothing is changed then. If the error is
     /// [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It can be repeated.
     pub async fn upsert(self) -> Result<Upsert> {
         let Self { client, wanted } = self;
@@ -238,24 +235,17 @@ impl Client {
     /// Enables a schedule, from now. One that is paused until a later time is paused no longer. One
     /// that a node is about to disable, as its last runs were dead, stays enabled: what was due
     /// meanwhile is late, and its policies decide on it.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](StoreErrorKind::Invalid) if the schedule of this name is not of the
-    /// [key](super::Router::at)'s place; it stays as it is then. So it is with
-    /// [`disable`](Self::disable), [`pause`](Self::pause), [`remove`](Self::remove),
-    /// [`upcoming`](Self::upcoming), [`run_now`](Self::run_now) and [`backfill`](Self::backfill).
     pub async fn enable(&self, name: &str) -> Result<ScheduleUpdate> {
-        let (name, key) = (name.to_owned(), self.place);
-        self.call(move |store| enable(store, &name, key)).await
+        let name = name.to_owned();
+        self.call(move |store| enable(store, &name)).await
     }
 
     /// Disables a schedule. Pending occurrences are taken back: once this returns
     /// [`ScheduleUpdate::Done`], no attempt starts, except those that are named as running.
     /// Occurrences that were due and did not run are recorded as [disabled](Reason::Disabled).
     pub async fn disable(&self, name: &str) -> Result<ScheduleUpdate> {
-        let (name, key) = (name.to_owned(), self.place);
-        self.call(move |store| stop(store, &name, key, Reason::Disabled)).await
+        let name = name.to_owned();
+        self.call(move |store| stop(store, &name, Reason::Disabled)).await
     }
 
     /// Pauses an enabled schedule until an instant: pending occurrences are taken back as
@@ -270,8 +260,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) as for [`enable`](Self::enable), or if the first
-    /// occurrence after the pause is in 50,000 years or later.
+    /// [`Invalid`](StoreErrorKind::Invalid) if the first occurrence after the pause is in 50,000
+    /// years or later.
     ///
     /// # Examples
     ///
@@ -291,27 +281,25 @@ impl Client {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     pub async fn pause(&self, name: &str, until: impl Into<Time>) -> Result<ScheduleUpdate> {
-        let (name, key, until) = (name.to_owned(), self.place, until.into());
-        self.call(move |store| pause(store, &name, key, until)).await
+        let (name, until) = (name.to_owned(), until.into());
+        self.call(move |store| pause(store, &name, until)).await
     }
 
     /// Removes a schedule, as [`disable`](Self::disable) stops it. Its records stay.
     pub async fn remove(&self, name: &str) -> Result<ScheduleUpdate> {
-        let (name, key) = (name.to_owned(), self.place);
-        self.call(move |store| stop(store, &name, key, Reason::Removed)).await
+        let name = name.to_owned();
+        self.call(move |store| stop(store, &name, Reason::Removed)).await
     }
 
     /// The next occurrences of an enabled schedule, `count` of them at most, that are not timers
     /// yet. Those that lie in an excluded window are left out.
     pub async fn upcoming(&self, name: &str, count: usize) -> Result<Vec<Time>> {
-        let (name, key) = (name.to_owned(), self.place);
+        let name = name.to_owned();
         self.read(move |store| {
-            let row = of_key(store, &name, key)?.1.filter(|row| row.enabled);
+            let row = store.schedule(&name)?.1.filter(|row| row.enabled);
             let Some((row, next)) = row.and_then(|row| row.next.map(|next| (row, next))) else {
                 return Ok(Vec::new());
             };
-            // While the schedule is on its way to another store, that is far in the future.
-            let next = receive(next).unwrap_or(next);
             Ok(row.rule()?.schedule.occurrences_from(next).take(count).collect())
         })
         .await
@@ -351,31 +339,17 @@ pub(super) fn seen<T>(store: &mut dyn Store, answer: T) -> Result<Tried<T>> {
     Ok(Tried::Done(answer))
 }
 
-/// Reads the time and the schedule of this name. Refuses one that is not of the place of the key
-/// that was given.
-pub(super) fn of_key(
-    store: &mut dyn Store,
-    name: &str,
-    key: Option<Place>,
-) -> Result<(Time, Option<ScheduleRow>)> {
-    let (now, row) = store.schedule(name)?;
-    if let Some(row) = &row {
-        check_place(key, row.id.place())?;
-    }
-    Ok((now, row))
-}
-
 pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
     let mut expect = wanted.expect;
     attempt(|| {
-        let (now, old) = of_key(store, &wanted.name, wanted.place)?;
+        let (now, old) = store.schedule(&wanted.name)?;
         if expect.is_some_and(|expect| expect != old.as_ref().map(|old| old.version)) {
             return seen(store, Upsert::Stale);
         }
         let enabled = wanted.enabled.or(old.as_ref().map(|old| old.enabled)).unwrap_or(true);
         let next = check_next(wanted.schedule.next_of_all(now))?;
         let mut row = ScheduleRow {
-            id: ScheduleId::new(now).at(wanted.place.unwrap_or_else(|| Place::of(&wanted.name))),
+            id: ScheduleId::new(now),
             name: wanted.name.clone(),
             kind: wanted.kind.clone(),
             rule: Ok(Rule::new(wanted.schedule.clone(), wanted.policies)),
@@ -416,13 +390,9 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
     })
 }
 
-pub(crate) fn enable(
-    store: &mut dyn Store,
-    name: &str,
-    key: Option<Place>,
-) -> Result<ScheduleUpdate> {
+pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<ScheduleUpdate> {
     attempt(|| {
-        let (now, old) = of_key(store, name, key)?;
+        let (now, old) = store.schedule(name)?;
         let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
         if old.enabled && !old.failing && old.paused.is_none_or(|until| until <= now) {
             return seen(store, ScheduleUpdate::Unchanged);
@@ -439,14 +409,9 @@ pub(crate) fn enable(
     })
 }
 
-pub(crate) fn stop(
-    store: &mut dyn Store,
-    name: &str,
-    key: Option<Place>,
-    reason: Reason,
-) -> Result<ScheduleUpdate> {
+pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<ScheduleUpdate> {
     attempt(|| {
-        let (now, old) = of_key(store, name, key)?;
+        let (now, old) = store.schedule(name)?;
         let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
         let is_removal = reason == Reason::Removed;
         if !old.enabled && !is_removal {
@@ -458,14 +423,9 @@ pub(crate) fn stop(
     })
 }
 
-pub(crate) fn pause(
-    store: &mut dyn Store,
-    name: &str,
-    key: Option<Place>,
-    until: Time,
-) -> Result<ScheduleUpdate> {
+pub(crate) fn pause(store: &mut dyn Store, name: &str, until: Time) -> Result<ScheduleUpdate> {
     attempt(|| {
-        let (now, old) = of_key(store, name, key)?;
+        let (now, old) = store.schedule(name)?;
         let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
         if !old.enabled || until <= now || old.paused == Some(until) {
             return seen(store, ScheduleUpdate::Unchanged);
@@ -478,10 +438,10 @@ pub(crate) fn pause(
     })
 }
 
-/// Refuses a time at which a schedule is next only while it is on its way to another store.
+/// Refuses a next time that is [too late](TOO_LATE).
 fn check_next(next: Option<Time>) -> Result<Option<Time>> {
     match next {
-        Some(at) if at >= AWAY => {
+        Some(at) if at >= TOO_LATE => {
             let why = format!("a schedule that is next at {at} is more than 50,000 years away");
             Err(StoreError::new(StoreErrorKind::Invalid, why))
         }

@@ -313,7 +313,6 @@ fn schedules(store: &mut Memory, count: u32) {
     for number in 0..count {
         let wanted = Wanted {
             name: number.to_string(),
-            place: None,
             kind: "tick".to_owned(),
             schedule: Schedule::every(Duration::from_secs(1)),
             policies: Policies::default(),
@@ -1018,7 +1017,6 @@ fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
     let mut store = Node::new(&timer, &memory).store;
     let wanted = Wanted {
         name: "t".to_owned(),
-        place: None,
         kind: "t".to_owned(),
         schedule: Schedule::every(TICK * 1_000_000),
         policies: Policies::default(),
@@ -1029,12 +1027,12 @@ fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
     };
     client::upsert(&mut store, &wanted).unwrap();
     store.lost = 2;
-    let (ran, _) = client::run_now(&mut store, "t", None).unwrap();
+    let (ran, _) = client::run_now(&mut store, "t").unwrap();
     let timers = store.timers(&TimerQuery::new()).unwrap();
     assert_eq!((timers.len(), ran), (1, RunNow::Done(timers[0].new.id)));
     // One may be made when all are lost.
     store.lost = u32::MAX;
-    let error = client::run_now(&mut store, "t", None).unwrap_err();
+    let error = client::run_now(&mut store, "t").unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Uncertain);
     assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), 2);
 }

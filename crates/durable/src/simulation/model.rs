@@ -205,7 +205,6 @@ impl Model {
         };
         let wanted = Wanted {
             name: name.to_owned(),
-            place: None,
             kind: KINDS[world.below(2) as usize].to_owned(),
             schedule: limited(world, Schedule::every(Duration::from_millis(period))),
             policies,
@@ -254,7 +253,7 @@ impl Model {
         let reason = if is_removal { Reason::Removed } else { Reason::Disabled };
         let now = world.db().now().unwrap();
         let old = world.db().schedule(name).unwrap().1;
-        let stopped = client::stop(&mut world.db(), name, None, reason).unwrap();
+        let stopped = client::stop(&mut world.db(), name, reason).unwrap();
         let mut model = world.model.borrow_mut();
         let every = model.schedules.entry(name.to_owned()).or_default();
         match stopped {
@@ -276,7 +275,7 @@ impl Model {
     fn enable(world: &World) {
         let name = NAMES[world.below(4) as usize];
         let now = world.db().now().unwrap();
-        let enabled = client::enable(&mut world.db(), name, None).unwrap();
+        let enabled = client::enable(&mut world.db(), name).unwrap();
         let mut model = world.model.borrow_mut();
         if let (ScheduleUpdate::Done { .. }, Some(every)) = (enabled, model.schedules.get_mut(name))
         {
@@ -296,7 +295,7 @@ impl Model {
         let now = world.db().now().unwrap();
         let until = now + Duration::from_millis(world.below(6_000)) - Duration::from_secs(1);
         let old = world.db().schedule(name).unwrap().1;
-        let paused = client::pause(&mut world.db(), name, None, until).unwrap();
+        let paused = client::pause(&mut world.db(), name, until).unwrap();
         let mut model = world.model.borrow_mut();
         let every = model.schedules.entry(name.to_owned()).or_default();
         match (paused, old) {
@@ -340,7 +339,7 @@ impl Model {
         let limit = 1 + world.below(8) as u32;
         let all = || world.db().timers(&TimerQuery::new().limit(u32::MAX)).unwrap();
         let before: BTreeSet<TimerId> = all().iter().map(|timer| timer.new.id).collect();
-        let filled = client::backfill(&mut world.db(), name, None, &(from..end), limit).unwrap();
+        let filled = client::backfill(&mut world.db(), name, &(from..end), limit).unwrap();
         let new: Vec<_> =
             all().into_iter().filter(|timer| !before.contains(&timer.new.id)).collect();
         let mut model = world.model.borrow_mut();
@@ -351,8 +350,7 @@ impl Model {
             Backfilled::Done { made, existed, rest } => {
                 assert_eq!((made, made <= limit.into()), (new.len() as u64, true));
                 let end = rest.unwrap_or(end);
-                let again =
-                    client::backfill(&mut world.db(), name, None, &(from..end), limit).unwrap();
+                let again = client::backfill(&mut world.db(), name, &(from..end), limit).unwrap();
                 let (made, existed) = (0, made + existed);
                 assert_eq!(again, Backfilled::Done { made, existed, rest: None });
             }

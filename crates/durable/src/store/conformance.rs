@@ -10,7 +10,6 @@ mod nodes;
 mod rivals;
 mod schedules;
 mod timers;
-mod transfers;
 mod views;
 
 use std::slice::from_ref;
@@ -173,18 +172,6 @@ cases! {
         a_schedule_is_busy_while_one_of_it_waits_in_a_lane
         many_that_wait_in_a_lane_hide_nothing
         a_lane_is_kept;
-    transfers:
-        a_timer_is_held_and_released_as_it_was
-        a_timer_that_is_away_is_as_it_was_read_last
-        what_is_recorded_or_whose_name_is_taken_is_not_held
-        a_timer_is_surrendered_as_it_was_read
-        what_is_stopped_is_not_surrendered
-        what_is_away_is_not_run
-        a_client_finds_and_cancels_a_timer_that_is_away
-        a_timer_that_is_away_is_neither_rescheduled_nor_amended
-        an_occurrence_that_is_known_under_another_id_is_not_held
-        a_front_that_comes_from_another_store_keeps_its_place
-        a_schedule_is_shifted_and_adopted_as_it_is;
     history:
         records_come_in_pages
         records_are_found_by_what_they_are_of

@@ -201,19 +201,6 @@ macro_rules! forward {
         $crate::forward!(@@ $self $pass failing(schedules: &[($crate::ScheduleId, u32)])
             -> ::std::vec::Vec<$crate::ScheduleId>);
     };
-    (@ transfer $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass transfer(
-                step: $crate::store::Transfer, timers: &[$crate::store::Timer])
-            -> ::std::vec::Vec<$crate::TimerId>);
-    };
-    (@ shift $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass shift(
-                row: &$crate::store::ScheduleRow, next: $crate::Time)
-            -> bool);
-    };
-    (@ adopt $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass adopt(row: &$crate::store::ScheduleRow) -> bool);
-    };
     (@@ $self:ident $pass:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty) => {
         fn $name(&mut $self $(, $argument: $type)*) -> $crate::store::Result<$answer> {
             $self.$pass(::std::stringify!($name), |store| store.$name($($argument),*))

@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use self::tables::{Life, Node, Tables};
-use super::transfer::is_away;
 use super::{
     Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard,
     Held, Inserted, Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice,
     Overview, OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow,
-    Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Transfer, Upcoming, Waiting, Window,
+    Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
 };
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::record::{Reason, Record, RecordSummary};
@@ -269,7 +268,6 @@ impl Store for Memory {
     ) -> Result<TimerUpdate> {
         let (now, mut tables) = self.begin();
         match tables.timers.get_mut(&timer) {
-            Some(row) if is_away(row) => Ok(TimerUpdate::Gone),
             Some(row) if expect.is_some_and(|expect| expect != row.version) => {
                 Ok(TimerUpdate::Stale)
             }
@@ -297,7 +295,6 @@ impl Store for Memory {
         let Amendment { timer, attempt, version, pause, detail } = *amendment;
         let is_stopped = tables.stopped.contains_key(&timer);
         match tables.timers.get_mut(&timer) {
-            Some(row) if is_away(row) => Ok(TimerUpdate::Gone),
             Some(row) if row.version != version => Ok(TimerUpdate::Stale),
             Some(Timer { running: Some(_), attempt, .. }) => {
                 Ok(TimerUpdate::Running { attempt: *attempt })
@@ -484,31 +481,5 @@ impl Store for Memory {
             tables.forget(*place);
         }
         Ok(old.len() as u64)
-    }
-
-    fn transfer(&mut self, step: Transfer, timers: &[Timer]) -> Result<Vec<TimerId>> {
-        let (now, mut tables) = self.begin();
-        let applies = |timer: &&Timer| tables.transfer(step, timer, now);
-        Ok(timers.iter().filter(applies).map(|timer| timer.new.id).collect())
-    }
-
-    fn shift(&mut self, row: &ScheduleRow, next: Time) -> Result<bool> {
-        let (_, mut tables) = self.begin();
-        let is_it = |found: &&mut ScheduleRow| {
-            (found.id, found.version, found.next) == (row.id, row.version, row.next)
-        };
-        let found = tables.schedules.get_mut(&row.name).filter(is_it);
-        Ok(found.map(|found| (found.next, found.version) = (Some(next), row.version + 1)).is_some())
-    }
-
-    fn adopt(&mut self, row: &ScheduleRow) -> Result<bool> {
-        let (now, mut tables) = self.begin();
-        let is_new =
-            !tables.schedules.values().any(|found| found.name == row.name || found.id == row.id);
-        if is_new {
-            tables.schedules.insert(row.name.clone(), row.clone());
-            tables.enabled_since.insert(row.id, now);
-        }
-        Ok(is_new)
     }
 }

@@ -46,7 +46,6 @@ mod tables;
 mod timers;
 #[cfg(feature = "tls")]
 mod tls;
-mod transfer;
 mod values;
 mod views;
 mod within;
@@ -65,8 +64,7 @@ use super::{
     Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard,
     Held, Hits, Inserted, Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer,
     NodeInfo, Overview, OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery,
-    ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Transfer, Upcoming,
-    Window,
+    ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
@@ -471,17 +469,5 @@ impl Store for Postgres {
             }
         }
         Ok(count)
-    }
-
-    fn transfer(&mut self, step: Transfer, timers: &[Timer]) -> Result<Vec<TimerId>> {
-        self.call(async |session, _| transfer::transfer(session, step, timers).await)
-    }
-
-    fn shift(&mut self, row: &ScheduleRow, next: Time) -> Result<bool> {
-        self.call(async |session, _| transfer::shift(session, row, next).await)
-    }
-
-    fn adopt(&mut self, row: &ScheduleRow) -> Result<bool> {
-        self.call(async |session, _| transfer::adopt(session, row).await)
     }
 }

@@ -19,7 +19,6 @@ mod plans;
 mod schedules;
 mod schema;
 mod timers;
-mod transfer;
 mod values;
 mod views;
 mod within;
@@ -34,7 +33,7 @@ use super::{
     Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Held,
     Hits, Inserted, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview,
     OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Search,
-    Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Transfer, Upcoming, Window,
+    Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
@@ -307,17 +306,5 @@ impl Store for Sqlite {
             }
         }
         Ok(count)
-    }
-
-    fn transfer(&mut self, step: Transfer, timers: &[Timer]) -> Result<Vec<TimerId>> {
-        self.link.write(|file, now| transfer::transfer(file, now, step, timers))
-    }
-
-    fn shift(&mut self, row: &ScheduleRow, next: Time) -> Result<bool> {
-        self.link.write(|file, _| transfer::shift(file, row, next))
-    }
-
-    fn adopt(&mut self, row: &ScheduleRow) -> Result<bool> {
-        self.link.write(|file, now| transfer::adopt(file, now, row))
     }
 }

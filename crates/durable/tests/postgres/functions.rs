@@ -6,7 +6,7 @@ use std::time::Duration;
 use postgres::{Client, Transaction};
 use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{Inserted, NewTimer, RecordQuery, Store, TimerQuery, TimerUpdate};
-use tourbillon_durable::{Lease, Outcome, Place, Retry, StoreErrorKind, Time, TimerId};
+use tourbillon_durable::{Lease, Outcome, Retry, StoreErrorKind, Time, TimerId};
 
 use crate::cluster::Database;
 use crate::{join, timer};
@@ -129,47 +129,6 @@ fn a_drawn_id_is_of_its_time_and_in_its_shard() {
         assert!((millis(before)..=millis(after)).contains(&(bits >> 80)), "{id}");
         assert_eq!((bits >> 76 & 0xf, bits >> 62 & 3), (7, 2), "{id}");
     }
-}
-
-#[test]
-fn a_drawn_id_is_of_the_place_of_its_key_or_else_its_name() {
-    let database = Database::new();
-    drop(database.connect());
-    let mut client = database.client();
-    let sql = "SELECT key, tourbillon.place(key) FROM unnest($1::text[]) AS key";
-    let long = "x".repeat(300);
-    let keys = ["", "a", "tenant-42", "invoice-42", "h\u{e4}user", "\u{10ffff}", &long];
-    for row in client.query(sql, &[&keys.as_slice()]).unwrap() {
-        let (key, place): (String, i16) = (row.get(0), row.get(1));
-        assert_eq!(u16::try_from(place), Ok(Place::of(&key).number()), "{key}");
-    }
-    let once = |client: &mut postgres::Client, more: &str| {
-        let sql = format!("SELECT timer::text FROM tourbillon.once('mail', 'infinity'{more})");
-        let id: TimerId = client.query_one(&sql, &[]).unwrap().get::<_, String>(0).parse().unwrap();
-        id
-    };
-    for name in ["one", "two", "three"] {
-        let made = once(&mut client, &format!(", name => '{name}'"));
-        assert_eq!(made.place(), Place::of(name));
-        let keyed = once(&mut client, &format!(", name => '{name}-2', key => 'tenant-42'"));
-        assert_eq!(keyed.place(), Place::of("tenant-42"));
-        // An id of one's own has to be of the key's place.
-        let own = TimerId::new(Time::NEVER);
-        for (place, is_good) in [(Place::of("tenant-42"), true), (Place::of(name), false)] {
-            let id = own.at(place);
-            let call = format!("once('mail', 'infinity', id => '{id}', key => 'tenant-42')");
-            match client.batch_execute(&format!("SELECT tourbillon.{call}")) {
-                Ok(()) => assert!(is_good, "{call}"),
-                Err(error) => {
-                    assert!(!is_good, "{call}: {error}");
-                    assert_eq!(error.code().unwrap().code(), "22023", "{error}");
-                }
-            }
-            once(&mut client, &format!(", id => '{id}', name => '{name} {id}'"));
-        }
-    }
-    let places = [(); 20].map(|()| once(&mut client, "").place());
-    assert!(places.iter().any(|place| *place != places[0]), "{places:?}");
 }
 
 #[test]

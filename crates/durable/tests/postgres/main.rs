@@ -9,9 +9,6 @@ mod floor;
 mod functions;
 mod hosts;
 mod listening;
-mod mover;
-#[path = "../moves/mod.rs"]
-mod moves;
 mod plans;
 mod pooler;
 mod replica;

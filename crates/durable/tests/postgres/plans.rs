@@ -8,7 +8,7 @@ use postgres::Client;
 use tourbillon_durable::store::{
     Advance, Advanced, Amendment, Change, End, Filled, How, ManualRun, NewOccurrence, NewTimer,
     OverviewOf, Past, Postgres, RecordQuery, Scan, ScheduleQuery, ScheduleRow, Search, Skip, State,
-    Store, TallyOf, Timer, TimerQuery, TimerUpdate, Transfer,
+    Store, TallyOf, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{
     Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, Time, TimerId,
@@ -769,41 +769,4 @@ fn a_look_for_dead_runs_reads_the_last_of_each_schedule() {
     let after = client.query_one(OCCURRENCE_READS, &[]).unwrap();
     let read = [0, 1, 2, 3].map(|n| after.get::<_, i64>(n) - before.get::<_, i64>(n));
     assert_eq!(read, [0, FAILING + 2, 1_000 + FAILING * i64::from(RUNS), 0]);
-}
-
-#[test]
-fn timers_are_held_without_a_look_at_all_that_has_ended() {
-    const ENDED: i64 = 20_000;
-    let database = Database::new();
-    drop(database.connect());
-    let mut client = database.client();
-    let schedule = ScheduleId::from_bits(7);
-    let fill = format!(
-        "ALTER TABLE tourbillon.history SET (autovacuum_enabled = false);
-         INSERT INTO tourbillon.history
-             (timer, schedule, kind, scheduled_for, attempts, failures, outcome, detail, recorded)
-         SELECT gen_random_uuid(), '{schedule}', 'mail', to_timestamp(n), 1, 0, 1, '', now()
-         FROM generate_series(1, {ENDED}) AS n"
-    );
-    client.batch_execute(&fill).unwrap();
-    // The second half has ended.
-    let second = |n: i64| Time::from_micros((ENDED - 9 + n) * 1_000_000);
-    let away: Vec<Timer> = (0..20)
-        .map(|n| {
-            let id = TimerId::from_bits((n + 1) << 64);
-            let due = Time::from_micros(i64::MAX - 1);
-            let mut new = NewTimer::new(id, "mail", due);
-            new.schedule = Some(schedule);
-            new.scheduled_for = second(19 - n as i64);
-            Timer::new(new)
-        })
-        .collect();
-    settle(&mut client);
-    let read = blocks(&database, &mut client, |store| {
-        let held = store.transfer(Transfer::Hold, &away).unwrap();
-        let expected: Vec<_> = away[..10].iter().map(|timer| timer.new.id).collect();
-        assert_eq!(held.len(), expected.len());
-        assert!(expected.iter().all(|id| held.contains(id)), "{held:?}");
-    });
-    assert!(read < 2_000, "{read} blocks");
 }

@@ -7,9 +7,7 @@ use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{
     NewTimer, Notice, Postgres, RecordQuery, ScheduleQuery, Store, TimerQuery,
 };
-use tourbillon_durable::{
-    Engine, Place, Places, Router, Schedule, Shards, StoreErrorKind, Time, TimerId, Upsert,
-};
+use tourbillon_durable::{Engine, Schedule, Shards, StoreErrorKind, Time, TimerId, Upsert};
 
 use crate::cluster::Database;
 use crate::timer;
@@ -122,39 +120,4 @@ fn a_name_that_is_none_is_refused() {
     let error = Postgres::connect(&address).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Invalid);
     assert!(error.to_string().ends_with("not `East`"), "{error}");
-}
-
-#[test]
-fn a_router_over_two_schemas_has_each_engine_fire_what_is_of_its_places() {
-    let database = Database::new();
-    let places = Places::evenly(SCHEMAS).unwrap();
-    let [(east, in_east), (west, in_west)] = SCHEMAS.map(|schema| {
-        let engine = Engine::builder().start(Box::new(database.connect_in(schema))).unwrap();
-        let worker = engine.worker("mail", 4);
-        (engine, worker)
-    });
-    let clients = [("east", east.client().unwrap()), ("west_2", west.client().unwrap())];
-    let router = Router::new(places, clients).unwrap();
-    pollster::block_on(async {
-        let mut expected = Vec::new();
-        for n in 0..12 {
-            let name = format!("invoice-{n}");
-            let once = router.once("mail", SystemTime::now()).name(&name);
-            once.create().await.unwrap();
-            expected.push((router.places().store(Place::of(&name)).to_owned(), name));
-        }
-        let mut fired = Vec::new();
-        for (schema, mut mails) in SCHEMAS.into_iter().zip([in_east, in_west]) {
-            for _ in expected.iter().filter(|(store, _)| *store == schema) {
-                let fire = mails.next().await.unwrap();
-                fired.push((schema.to_owned(), fire.name().unwrap().to_owned()));
-                fire.complete().await.unwrap();
-            }
-        }
-        fired.sort();
-        expected.sort();
-        assert_eq!(fired, expected);
-        assert_eq!(router.records(RecordQuery::new()).await.unwrap().len(), 12);
-        assert_eq!(router.timers(TimerQuery::new()).await.unwrap(), []);
-    });
 }

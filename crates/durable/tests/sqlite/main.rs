@@ -4,8 +4,6 @@ mod file;
 mod folder;
 #[cfg(unix)]
 mod gone;
-#[path = "../moves/mod.rs"]
-mod moves;
 mod processes;
 
 use std::time::Duration;
@@ -62,17 +60,4 @@ mod on_virtual_time {
 
 mod on_real_time {
     tourbillon_durable::conformance!(super::OnRealTime(super::Folder::new()));
-}
-
-#[test]
-fn a_place_is_moved_away_and_back() {
-    moves::a_place_is_moved_away_and_back(&OnRealTime(Folder::new()));
-}
-
-#[test]
-fn what_is_due_while_its_place_is_moved_runs_once() {
-    let folders = [Folder::new(), Folder::new()];
-    let stores =
-        folders.each_ref().map(|folder| Box::new(Sqlite::open(folder.file()).unwrap()) as _);
-    moves::what_is_due_while_its_place_is_moved_runs_once(stores);
 }

@@ -53,10 +53,10 @@ fn schedule_report(client: &Client) {
 #[test]
 fn a_backfill_during_which_the_schedule_is_stopped_says_what_it_made() {
     fn disable(tables: &mut Memory) {
-        stop(tables, "report", None, Reason::Disabled).unwrap();
+        stop(tables, "report", Reason::Disabled).unwrap();
     }
     fn remove(tables: &mut Memory) {
-        stop(tables, "report", None, Reason::Removed).unwrap();
+        stop(tables, "report", Reason::Removed).unwrap();
     }
     fn make_again(tables: &mut Memory) {
         remove(tables);

@@ -25,7 +25,6 @@ fn upsert(store: &mut Memory, name: &str, seconds: u64, runs: u32) {
     let (retry, disable_after) = (Retry::NEVER, NonZeroU32::new(runs));
     let wanted = Wanted {
         name: name.to_owned(),
-        place: None,
         kind: "tick".to_owned(),
         schedule: Schedule::every(Duration::from_secs(seconds)),
         policies: Policies { retry, disable_after, ..Policies::default() },
@@ -80,9 +79,9 @@ fn a_schedule_whose_last_runs_were_dead_is_disabled_before_the_next() {
         assert_eq!(store.timers(&TimerQuery::new()).unwrap(), []);
         assert_eq!(node.shared.counters.snapshot().disabled, round);
         // Another disable changes nothing, and enabling begins to count anew.
-        let again = client::stop(&mut store, "t", None, Reason::Disabled).unwrap();
+        let again = client::stop(&mut store, "t", Reason::Disabled).unwrap();
         assert_eq!((again, row(&mut store, "t").failing), (ScheduleUpdate::Unchanged, true));
-        client::enable(&mut store, "t", None).unwrap();
+        client::enable(&mut store, "t").unwrap();
         assert!(!row(&mut store, "t").failing);
     }
 }
@@ -110,7 +109,7 @@ fn a_run_of_now_and_one_that_is_made_again_count() {
     upsert(&mut store, "t", 100, 2);
     let runs = |store: &mut Memory| store.records(&RecordQuery::new()).unwrap();
     let run_now = |store: &mut Memory| {
-        let (made, _) = client::run_now(store, "t", None).unwrap();
+        let (made, _) = client::run_now(store, "t").unwrap();
         assert!(matches!(made, RunNow::Done(_)), "{made:?}");
     };
     // Two that are dead, and one of them again, which succeeds: it is the last.
@@ -235,7 +234,7 @@ fn enabling_a_schedule_whose_backlog_is_being_recorded_loses_none_of_it() {
     }
     let begun = row(&mut store, "t");
     assert!(begun.enabled && begun.next.is_some_and(|next| next < now), "{begun:?}");
-    client::enable(&mut store, "t", None).unwrap();
+    client::enable(&mut store, "t").unwrap();
     let enabled = row(&mut store, "t");
     assert!(enabled.enabled && !enabled.failing);
     work(&clock, &mut node, &mut ticks, 9, || true);

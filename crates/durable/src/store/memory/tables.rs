@@ -7,10 +7,9 @@ use std::sync::Weak;
 use crate::id::{Lease, NodeId, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason, Record, RecordSummary};
 use crate::store::overview::HOUR;
-use crate::store::transfer::{is_away, received};
 use crate::store::{
     Change, Changed, End, Finished, How, LAST, NewTimer, Notice, Overview, Promoted, ScheduleRow,
-    Skip, Timer, Transfer, Unfinished,
+    Skip, Timer, Unfinished,
 };
 use crate::time::Time;
 
@@ -386,71 +385,5 @@ impl Tables {
             How::HandBack => self.free(end.timer, None),
         }
         Finished::Accepted
-    }
-
-    /// Makes a step of a timer on its way. Returns whether it applies.
-    pub(super) fn transfer(&mut self, step: Transfer, timer: &Timer, now: Time) -> bool {
-        let (id, row) = (timer.new.id, self.timers.get(&timer.new.id));
-        let is_it = row.is_some_and(|row| is_away(row) && row.new.due == timer.new.due);
-        match step {
-            Transfer::Hold => {
-                let is_older = |row: &Timer| {
-                    is_away(row) && (row.attempt < timer.attempt || row.version < timer.version)
-                };
-                if row.is_some_and(is_older) {
-                    self.take(id);
-                }
-                self.hold(timer);
-                self.timers.get(&id).is_some_and(is_away)
-            }
-            Transfer::Surrender => {
-                let is_meant = row.is_some_and(|row| {
-                    let is_same = (row.attempt, row.version) == (timer.attempt, timer.version);
-                    row.running.is_none() && is_same && !is_away(row)
-                });
-                let is_meant =
-                    is_meant && !self.stopped.contains_key(&id) && !self.ended.contains_key(&id);
-                if is_meant {
-                    self.withdraw(id, Reason::Moved, now);
-                }
-                is_meant
-            }
-            Transfer::Moved => self.is_moved(id),
-            Transfer::Drop => is_it && self.take(id).is_some(),
-            Transfer::Release => is_it && self.release(id, now),
-        }
-    }
-
-    fn is_moved(&self, id: TimerId) -> bool {
-        let record = self.ended.get(&id).and_then(|at| self.records.get(&(*at, id)));
-        record.is_some_and(|record| record.reason == Some(Reason::Moved))
-    }
-
-    fn hold(&mut self, timer: &Timer) {
-        let new = &timer.new;
-        if self.is_moved(new.id) {
-            self.forget((self.ended[&new.id], new.id));
-        }
-        let is_taken = match (new.schedule, &new.name) {
-            (Some(schedule), _) => self.has(schedule, new.scheduled_for),
-            (None, Some(name)) => self.by_name.contains_key(name),
-            (None, None) => false,
-        };
-        if !is_taken && !self.knows(new.id) {
-            self.put(timer.clone());
-        }
-    }
-
-    fn release(&mut self, id: TimerId, now: Time) -> bool {
-        let Some(mut timer) = self.take(id) else { return false };
-        let Some((due, lane)) = received(&timer) else { return false };
-        let lane = lane.map(str::to_owned);
-        let waiting = lane.as_ref().and_then(|lane| self.lanes.get(lane));
-        let is_front = |(_, id): &(Time, TimerId)| self.timers[id].new.due < Time::NEVER;
-        let has_front = waiting.is_some_and(|timers| timers.iter().any(is_front));
-        timer.new.due = if has_front { Time::NEVER } else { due.max(now) };
-        timer.new.lane = lane;
-        self.put(timer);
-        true
     }
 }

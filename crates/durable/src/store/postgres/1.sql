@@ -138,19 +138,6 @@ CREATE INDEX history_outcome ON tourbillon.history (kind, outcome, recorded, tim
 -- the crate check, and their defaults are those of `NewTimer::new`. A plan is made as in a connection
 -- of a store, which takes nothing but indexes: it is kept while the tables grow.
 
--- The place of a key, as `Place::of` in the crate has it: FNV-1a of 32 bits, folded to ten.
-CREATE FUNCTION tourbillon.place(key text) RETURNS smallint
-LANGUAGE plpgsql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    bytes bytea := convert_to(key, 'UTF8');
-    hash bigint := 2166136261;
-BEGIN
-    FOR at IN 0..octet_length(bytes) - 1 LOOP
-        hash := ((hash # get_byte(bytes, at)) * 16777619) & 4294967295;
-    END LOOP;
-    RETURN (hash # (hash >> 10) # (hash >> 20)) & 1023;
-END $$;
-
 -- Makes a timer that fires once; one of a lane when its turn comes, with the next round of maintenance.
 -- `created` is false if `timer` was there before: one of the name, or
 -- one with the id, which may be over.
@@ -163,14 +150,12 @@ CREATE FUNCTION tourbillon.once(
     retry_attempts integer DEFAULT 10,
     retry_first interval DEFAULT '1 second',
     retry_longest interval DEFAULT '5 minutes',
-    key text DEFAULT NULL,
     lane text DEFAULT NULL,
     OUT timer uuid,
     OUT created boolean
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     drawn uuid;
-    place smallint;
 BEGIN
     IF kind IS NULL OR octet_length(kind) NOT BETWEEN 1 AND 200 THEN
         RAISE invalid_parameter_value USING MESSAGE = 'a kind is empty or too long';
@@ -191,17 +176,6 @@ BEGIN
         uuid_send(gen_random_uuid())
         PLACING substring(int8send(floor(extract(epoch FROM clock_timestamp()) * 1000)::int8) FROM 3)
         FROM 1 FOR 6), 52, 1), 53, 1), 'hex');
-    -- The place is above the six bits of the shard.
-    place := tourbillon.place(coalesce(key, name));
-    IF place IS NOT NULL THEN
-        drawn := encode(set_byte(set_byte(uuid_send(drawn), 14, place >> 2), 15,
-            ((place & 3) << 6) | (get_byte(uuid_send(drawn), 15) & 63)), 'hex');
-    END IF;
-    IF key IS NOT NULL
-        AND place <> ((get_byte(uuid_send(id), 14) << 2) | (get_byte(uuid_send(id), 15) >> 6))
-    THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'the id is not of the place of the key';
-    END IF;
     drawn := coalesce(id, drawn);
     FOR round IN 1..5 LOOP
         WITH new AS (

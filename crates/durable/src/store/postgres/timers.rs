@@ -12,7 +12,6 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
 use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
-use crate::store::transfer::AWAY;
 use crate::store::{Amendment, Inserted, NewTimer, Scan, Timer, TimerUpdate, Waiting, Window};
 use crate::time::Time;
 
@@ -377,7 +376,6 @@ const RESCHEDULE: &str = "
     SET scheduled_for = $2, payload = coalesce($3, payload), version = coalesce(version, 1) + 1,
         due = greatest($2, now(), CASE WHEN lane IS NOT NULL AND due = 'infinity' THEN due END)
     WHERE id = $1 AND node IS NULL AND schedule IS NULL
-        AND (due < $5 OR due = 'infinity') IS TRUE
         AND ($4::int8 IS NULL OR coalesce(version, 1) = $4)
     RETURNING id";
 
@@ -388,13 +386,12 @@ const AMEND: &str = "
             WHEN (lane IS NOT NULL OR schedule IS NOT NULL) AND due = 'infinity' THEN due
         END)
     WHERE id = $1 AND node IS NULL AND stopped IS NULL AND attempt = $2
-        AND (due < $6 OR due = 'infinity') IS TRUE
         AND coalesce(version, 1) = $3::int8
     RETURNING id";
 
 const STATE: &str = "
     SELECT attempt, node IS NOT NULL, coalesce(version, 1),
-           schedule IS NOT NULL, due >= $2 AND due < 'infinity', stopped IS NOT NULL
+           schedule IS NOT NULL, stopped IS NOT NULL
     FROM tourbillon.timer WHERE id = $1";
 
 // The statements above have these numbers in them.
@@ -425,8 +422,7 @@ pub(super) async fn reschedule(
 ) -> Answer<TimerUpdate> {
     let version = expect.map(big);
     for _ in 0..ROUNDS {
-        let values: [&(dyn ToSql + Sync); 5] =
-            [&Id::from(id), &Stamp(to), &payload, &version, &Stamp(AWAY)];
+        let values: [&(dyn ToSql + Sync); 4] = [&Id::from(id), &Stamp(to), &payload, &version];
         if !session.write(RESCHEDULE, &values).await?.is_empty() {
             return Ok(TimerUpdate::Done);
         }
@@ -441,8 +437,7 @@ pub(super) async fn reschedule(
 pub(super) async fn amend(session: &mut Session, amendment: &Amendment<'_>) -> Answer<TimerUpdate> {
     let Amendment { timer, attempt, version, pause, detail } = *amendment;
     let (id, number) = (Id::from(timer), int(attempt));
-    let values: [&(dyn ToSql + Sync); 6] =
-        [&id, &number, &big(version), &Span(pause), &detail, &Stamp(AWAY)];
+    let values: [&(dyn ToSql + Sync); 5] = [&id, &number, &big(version), &Span(pause), &detail];
     let asked = Asked::Amendment { attempt, version };
     for _ in 0..ROUNDS {
         if !session.write(AMEND, &values).await?.is_empty() {
@@ -469,15 +464,13 @@ enum Asked {
 
 /// Returns why a timer was not changed; `None` if there is no reason any more.
 async fn state(session: &mut Session, id: TimerId, asked: Asked) -> Answer<Option<TimerUpdate>> {
-    let rows = session.read(STATE, &[&Id::from(id), &Stamp(AWAY)]).await?;
+    let rows = session.read(STATE, &[&Id::from(id)]).await?;
     let Some(row) = rows.first() else { return Ok(Some(TimerUpdate::Gone)) };
     let is_running: bool = row.try_get(1)?;
     let attempt = row.try_get::<_, i32>(0)?.unsigned_abs();
     let version = u64::from(row.try_get::<_, i32>(2)?.unsigned_abs());
-    let (is_of_schedule, is_away): (bool, bool) = (row.try_get(3)?, row.try_get(4)?);
-    let is_stopped: bool = row.try_get(5)?;
+    let (is_of_schedule, is_stopped): (bool, bool) = (row.try_get(3)?, row.try_get(4)?);
     Ok(match asked {
-        Asked::Another(_) | Asked::Amendment { .. } if is_away => Some(TimerUpdate::Gone),
         Asked::Another(Some(expect)) | Asked::Amendment { version: expect, .. }
             if expect != version =>
         {

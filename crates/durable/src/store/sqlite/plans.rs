@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{lanes, lists, nodes, overview, schedules, schema, timers, transfer, views};
+use super::{lanes, lists, nodes, overview, schedules, schema, timers, views};
 use crate::id::{SHARDS, TimerId};
 use crate::record::Outcome;
 use crate::store::{RecordQuery, ScheduleQuery, Search, State, TimerQuery};
@@ -68,16 +68,6 @@ fn no_statement_walks_a_table() {
         schedules::STOP,
         schedules::IS_TAKEN,
         schedules::FORGET_SKIP,
-        transfer::FORGET_MOVED,
-        transfer::IS_MOVED,
-        transfer::DELETE_OLDER,
-        transfer::HOLD,
-        transfer::IS_AWAY,
-        transfer::SURRENDER,
-        transfer::DROP,
-        transfer::HAS_FRONT,
-        transfer::RELEASE,
-        transfer::SHIFT,
         lists::NEWEST,
         lists::PRUNE,
         overview::DUE,

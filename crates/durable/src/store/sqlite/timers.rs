@@ -9,7 +9,6 @@ use super::nodes::{lives, parts};
 use super::values::{Id, Stamp, micros, timer, timer_columns};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Outcome, Reason};
-use crate::store::transfer::is_away;
 use crate::store::{
     Amendment, Claimed, End, Finished, Held, How, Inserted, NewTimer, Scan, Timer, TimerUpdate,
     Waiting, Window,
@@ -321,7 +320,6 @@ pub(super) fn reschedule(
     expect: Option<u64>,
 ) -> Answer<TimerUpdate> {
     Ok(match get(connection, id)? {
-        Some(timer) if is_away(&timer) => TimerUpdate::Gone,
         Some(timer) if expect.is_some_and(|expect| expect != timer.version) => TimerUpdate::Stale,
         Some(Timer { running: Some(_), attempt, .. }) => TimerUpdate::Running { attempt },
         Some(timer) if timer.new.schedule.is_none() => {
@@ -343,7 +341,6 @@ pub(super) fn amend(
     let Amendment { timer: id, attempt, version, pause, detail } = *amendment;
     Ok(match get(connection, id)? {
         None => TimerUpdate::Gone,
-        Some(timer) if is_away(&timer) => TimerUpdate::Gone,
         Some(timer) if timer.version != version => TimerUpdate::Stale,
         Some(Timer { running: Some(_), attempt, .. }) => TimerUpdate::Running { attempt },
         Some(timer) if timer.attempt != attempt => TimerUpdate::Stale,
