@@ -25,7 +25,6 @@ pub use oauth::OAuth;
 pub(crate) use proxy::Proxy;
 pub use proxy::{Proxies, ProxySettings};
 pub use tls::{TlsFiles, TlsFlags, TlsVersion};
-pub(crate) use trust::HTTP2;
 pub use trust::{ClientCertificate, Trust};
 
 use crate::net::Destination;

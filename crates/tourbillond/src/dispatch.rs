@@ -10,7 +10,6 @@
 mod app;
 mod client;
 mod connect;
-mod first;
 mod gate;
 mod notice;
 mod proxy;

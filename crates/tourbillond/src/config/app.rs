@@ -56,8 +56,6 @@ pub struct App {
     pub ca_only: bool,
     /// Certificates for receivers that ask for one. The first that has the host is shown.
     pub client_certificates: Vec<ClientCertificate>,
-    /// True if receivers are asked for HTTP/2, by which callbacks to one origin share a connection.
-    pub http2: bool,
     /// Proxies that callbacks go through.
     pub proxy: ProxySettings,
     /// Proxies of the callbacks, by `proxy` and the environment.

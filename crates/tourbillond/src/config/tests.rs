@@ -53,18 +53,6 @@ fn hosts_are_those_of_the_flags_or_else_of_the_file() {
 }
 
 #[test]
-fn receivers_are_asked_for_http2_only_if_an_app_says_so() {
-    for (line, asks) in [("", false), ("http2 = false", false), ("http2 = true", true)] {
-        let text = format!("[apps.mail]\ntokens = [{{ sha256 = '{SHA}' }}]\n{line}");
-        let (_file, flags) = file(&text);
-        let (_, config) = load(&flags).unwrap();
-        assert_eq!(config.apps["mail"].trust.asks_for_http2(), asks, "{line}");
-    }
-    let (_, config) = load(&Flags::default()).unwrap();
-    assert!(!config.apps["default"].trust.asks_for_http2());
-}
-
-#[test]
 fn apps_have_tokens_limits_and_destinations() {
     let text = format!(
         "[admin]\ntokens = [{{ sha256 = '{SHA}' }}]\n\

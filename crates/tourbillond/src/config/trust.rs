@@ -14,9 +14,6 @@ use crate::net::Destination;
 use crate::pem;
 use crate::private::{self, OTHERS};
 
-/// Name of HTTP/2 in a TLS handshake.
-pub(crate) const HTTP2: &[u8] = b"h2";
-
 /// Certificate that an app has for receivers that ask for one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,16 +48,11 @@ impl Trust {
         let roots = Arc::new(roots(app.ca.as_deref(), app.ca_only)?);
         let known = app.client_certificates.iter().map(|own| {
             let (hosts, config) = identified(&roots, own)?;
-            Ok::<_, String>((hosts, with_protocols(config, app.http2)))
+            Ok::<_, String>((hosts, Arc::new(config)))
         });
         let known = known.collect::<Result<_, _>>()?;
         let anonymous = builder(roots.clone()).with_no_client_auth();
-        Ok(Self { anonymous: with_protocols(anonymous, app.http2), known })
-    }
-
-    /// Returns whether receivers are asked for HTTP/2.
-    pub(crate) fn asks_for_http2(&self) -> bool {
-        !self.anonymous.alpn_protocols.is_empty()
+        Ok(Self { anonymous: Arc::new(anonymous), known })
     }
 
     /// Returns the configuration of a connection to the host of a URL.
@@ -137,14 +129,6 @@ fn identified(
         })
     })?;
     Ok((hosts.clone(), config))
-}
-
-/// Asks for HTTP/2, if the app wants it, and HTTP/1.1 where the receiver does not speak it.
-fn with_protocols(mut config: ClientConfig, wants_http2: bool) -> Arc<ClientConfig> {
-    if wants_http2 {
-        config.alpn_protocols = vec![HTTP2.into(), b"http/1.1".into()];
-    }
-    Arc::new(config)
 }
 
 #[cfg(test)]

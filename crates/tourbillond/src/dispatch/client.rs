@@ -4,21 +4,18 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
+use hyper::Request;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONNECTION, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, RETRY_AFTER};
-use hyper::http::Extensions;
-use hyper::{Request, Response};
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use hyper_util::rt::TokioExecutor;
 use tourbillon::{Timer, timeout};
 use url::Url;
 
 use super::connect::{CONNECT_ONE, Connector, Shortage, Steps, millis};
-use super::first::SharedLost;
 use super::proxy::ProxyFault;
 use crate::callback::Answer;
 use crate::config::{App, Proxies};
@@ -35,20 +32,6 @@ const BODY_MAX: usize = 64 * 1024;
 ///
 /// A secret of a header has 8 KiB at most. One that begins within what is shown is here whole.
 const BODY_KEPT: usize = 10 * 1024;
-
-/// Most bytes of all answers of a connection by HTTP/2 that are under way at a time.
-const WINDOW: u32 = 1 << 20;
-
-/// Times that a request is sent in one attempt while the receiver says that it did not process it.
-const SENDS: usize = 3;
-
-/// Time after which a connection of HTTP/2 that is silent is asked whether it works, and time that
-/// it has to answer.
-const ASK: Duration = Duration::from_secs(5);
-
-/// Age from which on a connection of HTTP/2 takes no further requests, so that its host's name is
-/// resolved again.
-const AGE: Duration = Duration::from_secs(300);
 
 /// Time for which a connection waits for the next request.
 const IDLE: Duration = Duration::from_secs(30);
@@ -109,11 +92,6 @@ impl Client {
             .pool_timer(timer.clone())
             .timer(timer.clone())
             .http1_max_buf_size(HEAD_MAX)
-            .http2_max_header_list_size(HEAD_MAX as u32)
-            .http2_initial_stream_window_size(BODY_MAX as u32)
-            .http2_initial_connection_window_size(WINDOW)
-            .http2_keep_alive_interval(ASK)
-            .http2_keep_alive_timeout(ASK)
             .build(Connector::new(app, timer));
         Self { inner, proxies: app.proxies.clone(), timer: timer.clone() }
     }
@@ -134,8 +112,7 @@ impl Client {
     /// Sends the request and reads the answer, all within `limit`. Returns with it the time of the
     /// steps that came to their end.
     ///
-    /// A body is read up to 64 KiB; the connection of one that is longer is closed, or its stream
-    /// where others share the connection. What the receiver did not process is sent again.
+    /// A body is read up to 64 KiB; the connection of one that is longer is closed.
     ///
     /// # Errors
     ///
@@ -143,7 +120,7 @@ impl Client {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it closes the connection, or its stream. The receiver may have the request.
+    /// Dropping it closes the connection. The receiver may have the request.
     pub(super) async fn send(
         &self,
         request: Request<Full<Bytes>>,
@@ -158,8 +135,7 @@ impl Client {
         limit: Duration,
         kept: usize,
     ) -> (Result<Answer, Lack>, Timing) {
-        let is_scarce = descriptors::are_scarce();
-        if is_scarce {
+        if descriptors::are_scarce() {
             // Connections that are kept for the next request leave none for other hosts.
             request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -171,15 +147,15 @@ impl Client {
             request.headers_mut().insert(PROXY_AUTHORIZATION, value);
         }
         let mut timing = None;
-        let mut last = Sending { start: self.timer.now(), steps: Arc::default(), connection: None };
+        // Steps of the connection that is made for it.
+        let (start, steps) = (self.timer.now(), Arc::<Steps>::default());
         let answer = async {
-            let answer = self.sent(request, &mut last).await;
+            let answer = steps.note(self.inner.request(request)).await;
             let (head, rest) = answer.map_err(|error| Lack::of(&error))?.into_parts();
-            let Sending { start, steps, .. } = &last;
             // Its own connection may not be the one that it got.
             let used = head.extensions.get::<Arc<Steps>>();
-            let own = used.filter(|used| Arc::ptr_eq(used, steps));
-            let since = own.and_then(|own| own.made()).unwrap_or(*start);
+            let own = used.filter(|used| Arc::ptr_eq(used, &steps));
+            let since = own.and_then(|own| own.made()).unwrap_or(start);
             let first_byte = millis(self.timer.now().duration_since(since));
             let made = own.map(|own| own.timing()).unwrap_or_default();
             timing = Some(Timing { first_byte_ms: Some(first_byte), ..made });
@@ -188,82 +164,12 @@ impl Client {
             Ok(Answer { status, retry_after, headers: head.headers, body })
         };
         let answer = timeout(limit, answer).await;
-        let (Sending { start, steps, connection }, now) = (last, self.timer.now());
-        if let Some(connection) = connection {
-            retire(&connection, |of| {
-                let is_lost = answer.is_err() && of.are_silent_since(start);
-                is_scarce || is_lost || of.made().is_some_and(|made| now - made >= AGE)
-            });
-        }
         // In less time than an address has, a proxy that works may not be reached either.
         let late = |_| match steps.are_before_proxy() && limit >= CONNECT_ONE {
             true => Err(Lack::Proxy(format!("no connection to the proxy within {limit:?}"))),
             false => Err(Lack::Failure(format!("no whole answer within {limit:?}"))),
         };
         (answer.unwrap_or_else(late), timing.unwrap_or_else(|| steps.timing()))
-    }
-
-    /// Sends the request until the receiver has processed it, as far as is known, and puts into
-    /// `last` how it was last sent.
-    async fn sent(
-        &self,
-        request: Request<Full<Bytes>>,
-        last: &mut Sending,
-    ) -> Result<Response<Incoming>, legacy::Error> {
-        let mut sends = 1;
-        loop {
-            let mut request = request.clone();
-            let (start, steps) = (self.timer.now(), Arc::<Steps>::default());
-            let connection = capture_connection(&mut request);
-            *last = Sending { start, steps: steps.clone(), connection: Some(connection.clone()) };
-            match steps.note(self.inner.request(request)).await {
-                // No connection was there to send it by.
-                Err(error) if has(&error, &|error| error.is::<SharedLost>()) => {}
-                Err(error) if sends < SENDS && is_unprocessed(&error, &connection) => sends += 1,
-                answer => return answer,
-            }
-        }
-    }
-}
-
-/// A request that was sent, or waits for a connection.
-struct Sending {
-    start: Instant,
-    /// Steps of the connection that is made for it.
-    steps: Arc<Steps>,
-    /// The connection that it got; none before it is sent.
-    connection: Option<CaptureConnection>,
-}
-
-/// Returns whether a connection is by HTTP/2.
-fn is_http2(connection: &CaptureConnection) -> bool {
-    connection.connection_metadata().as_ref().is_some_and(|known| known.is_negotiated_h2())
-}
-
-/// Returns whether an error says that the receiver did not process the request, so that it can be
-/// sent again.
-fn is_unprocessed(error: &legacy::Error, connection: &CaptureConnection) -> bool {
-    has(error, &|error| {
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            // A stream beyond the last that the receiver will process, or one that it refuses.
-            let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-            return error.is_remote() && (error.is_go_away() || is_refused);
-        }
-        // It waited in the connection's queue. One that waits for its turn beyond that may have
-        // been sent as the connection ended.
-        error.downcast_ref().is_some_and(hyper::Error::is_canceled) && is_http2(connection)
-    })
-}
-
-/// Has no further request sent by a connection of HTTP/2 if `is_over`. Those under way stay.
-fn retire(connection: &CaptureConnection, is_over: impl Fn(&Steps) -> bool) {
-    if let Some(known) = &*connection.connection_metadata() {
-        let mut extensions = Extensions::new();
-        known.get_extras(&mut extensions);
-        let steps = extensions.get::<Arc<Steps>>();
-        if known.is_negotiated_h2() && steps.is_some_and(|steps| is_over(steps)) {
-            known.poison();
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,10 +25,9 @@ use tourbillon::{Timer, timeout};
 use tower::Service;
 use url::Url;
 
-use super::first::{First, Firsts};
 use super::proxy::{ProxyFault, tunnel};
 use crate::callback::{Guard, Refused};
-use crate::config::{App, HTTP2, Proxies, Proxy, Trust};
+use crate::config::{App, Proxies, Proxy, Trust};
 use crate::descriptors;
 use crate::model::Timing;
 
@@ -75,8 +74,6 @@ pub(super) struct Steps {
     made: OnceLock<Instant>,
     /// True while a connection to a proxy is being made.
     is_before_proxy: AtomicBool,
-    /// Time at which the connection's receiver last sent anything; of HTTP/2 alone.
-    heard: Mutex<Option<Instant>>,
 }
 
 impl Steps {
@@ -97,11 +94,6 @@ impl Steps {
         self.is_before_proxy.load(Ordering::Relaxed)
     }
 
-    /// Returns whether nothing came by the connection since then.
-    pub(super) fn are_silent_since(&self, since: Instant) -> bool {
-        locked(&self.heard).is_none_or(|heard| heard < since)
-    }
-
     /// Notes whether the connection to a proxy is being made.
     pub(super) fn set_before_proxy(&self, is: bool) {
         // ORDERING: Relaxed, as nothing else is read by it.
@@ -117,10 +109,6 @@ impl Steps {
             first_byte_ms: None,
         }
     }
-}
-
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whole milliseconds of a span.
@@ -139,14 +127,12 @@ struct Rules {
     trust: Trust,
     proxies: Proxies,
     timer: Timer,
-    firsts: Arc<Firsts>,
 }
 
 impl Connector {
     pub(super) fn new(app: &App, timer: &Timer) -> Self {
         let (guard, trust, proxies) = (Guard::new(app), app.trust.clone(), app.proxies.clone());
-        let (timer, firsts) = (timer.clone(), Arc::default());
-        Self(Arc::new(Rules { guard, trust, proxies, timer, firsts }))
+        Self(Arc::new(Rules { guard, trust, proxies, timer: timer.clone() }))
     }
 }
 
@@ -160,8 +146,7 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// What fails before the proxy is reached, the time included, is a [`ProxyFault`]. One that was
-    /// waited for, to be shared, may have [gone](super::first::SharedLost).
+    /// What fails before the proxy is reached, the time included, is a [`ProxyFault`].
     async fn connect(&self, uri: &Uri, steps: Arc<Steps>) -> io::Result<Stream> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         let url = Url::parse(&uri.to_string()).map_err(invalid)?;
@@ -169,11 +154,6 @@ impl Rules {
         let host = url.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let port = url.port_or_known_default().unwrap_or(80);
-        let origin = format!("{host}:{port}");
-        let first = match is_tls && self.trust.asks_for_http2() {
-            true => self.firsts.wait(&origin).await?,
-            false => None,
-        };
         let mut since = self.timer.now();
         let mut ends = |step: &OnceLock<Duration>| {
             let now = self.timer.now();
@@ -216,25 +196,16 @@ impl Rules {
             }
         };
         ends(&steps.connect);
-        let mut is_http2 = false;
         let socket: Box<dyn Socket> = if is_tls {
             let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
             let tls = TlsConnector::from(self.trust.config(&url)).connect(name, tcp).await?;
             ends(&steps.tls);
-            is_http2 = tls.get_ref().1.alpn_protocol() == Some(HTTP2);
-            if self.trust.asks_for_http2() {
-                self.firsts.note(&origin, is_http2);
-            }
-            if let Some(first) = &first {
-                first.made();
-            }
             Box::new(tls)
         } else {
             Box::new(tcp)
         };
         let _ = steps.made.set(since);
-        let http2 = is_http2.then(|| Shared { first, timer: self.timer.clone() });
-        Ok(Stream { io: TokioIo::new(socket), steps, forwards, http2, _place: place })
+        Ok(Stream { io: TokioIo::new(socket), steps, forwards, _place: place })
     }
 }
 
@@ -394,16 +365,7 @@ pub(super) struct Stream {
     forwards: bool,
     /// Steps that made it.
     steps: Arc<Steps>,
-    /// What is kept of one by HTTP/2.
-    http2: Option<Shared>,
     _place: OwnedSemaphorePermit,
-}
-
-/// Connection that callbacks share.
-struct Shared {
-    /// Those that wait for it, if it is the first to its origin.
-    first: Option<First>,
-    timer: Timer,
 }
 
 impl fmt::Debug for Stream {
@@ -414,8 +376,7 @@ impl fmt::Debug for Stream {
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        let connected = Connected::new().proxy(self.forwards).extra(self.steps.clone());
-        if self.http2.is_some() { connected.negotiated_h2() } else { connected }
+        Connected::new().proxy(self.forwards).extra(self.steps.clone())
     }
 }
 
@@ -425,15 +386,7 @@ impl Read for Stream {
         cx: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.io).poll_read(cx, buffer);
-        let Self { steps, http2: Some(shared), .. } = &mut *self else { return read };
-        if let Poll::Ready(Ok(())) = read {
-            *locked(&steps.heard) = Some(shared.timer.now());
-            if let Some(first) = &mut shared.first {
-                first.shared();
-            }
-        }
-        read
+        Pin::new(&mut self.io).poll_read(cx, buffer)
     }
 }
 

@@ -1,11 +1,11 @@
-mod http2;
+mod tls;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use hyper::header::HeaderValue;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -34,7 +34,7 @@ where
 }
 
 /// Reads the head of a request that has no body.
-async fn head(stream: &mut TcpStream) -> io::Result<String> {
+async fn head(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
     let mut text = Vec::new();
     while !text.ends_with(b"\r\n\r\n") {
         text.push(stream.read_u8().await?);
