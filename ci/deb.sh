@@ -167,8 +167,7 @@ inside tourbillonctl --url "$url" put first --after 0s \
     --to "http://$(cat "$base/address")/first" --body '{{app}}' >/dev/null
 wait "$receiver"
 [ "$(cat "$base/called")" = "/first default" ]
-inside tourbillonctl --url "$url" audit >"$base/audit"
-grep -q ' put_schedule  *default  *first ' "$base/audit"
+grep -q '"app":"default","key":"first","action":"put_schedule"' "$state/audit.jsonl"
 kill -TERM "$service"
 wait "$service"
 ls "$state"

@@ -5,7 +5,6 @@
 
 pub(crate) mod about;
 mod access;
-pub(crate) mod audit;
 pub(crate) mod completion;
 pub(crate) mod history;
 pub(crate) mod overview;

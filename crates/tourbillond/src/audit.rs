@@ -10,7 +10,6 @@
 //! written again, to the same place if the file permits it. Until then [`Audit::check`] fails, and
 //! so it does while the disk answers nothing. So no change begins that the log might never have.
 
-mod read;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -25,7 +24,6 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tourbillon::Timer;
 
-pub(crate) use read::AuditQuery;
 use writer::{Line, Place, Queue, Writer};
 
 use crate::model::AuditEntry;

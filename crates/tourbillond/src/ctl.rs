@@ -177,11 +177,6 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             let url = remote.url(["v1", "overview"], &[("app", Some(app))]);
             out(&remote.get(url).await?, show::overview)
         }
-        Command::Audit { key, by, all_apps, page } => {
-            let app = (!all_apps).then_some(app);
-            let asked = [("app", app), ("key", key.as_deref()), ("token", by.as_deref())];
-            out(&remote.list(&["v1", "audit"], &asked, page.limit).await?, show::changes)
-        }
         Command::Apply { file, prune, consent } => {
             let wanted = Wanted::parse(&read(file)?, is_toml(file)).map_err(Failure::Usage)?;
             make_so(remote, app, wanted, if *prune { Some("") } else { None }, consent).await

@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 pub use site::Reached;
 
 use crate::api::{
-    Problem, about, audit, completion, history, overview, preview, runs, schedules, times, trial,
+    Problem, about, completion, history, overview, preview, runs, schedules, times, trial,
 };
 use crate::model::Run;
 use crate::service::Service;
@@ -65,7 +65,6 @@ fn routed() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(history::get))
         .routes(routes!(overview::get))
         .routes(routes!(overview::live))
-        .routes(routes!(audit::list))
         .routes(routes!(described))
         .routes(routes!(about::read_metrics))
         .routes(routes!(about::healthz))

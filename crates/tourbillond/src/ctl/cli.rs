@@ -192,20 +192,6 @@ pub(super) enum Command {
     },
     /// Show counts of runs and schedules, recent failures, and the nodes.
     Overview,
-    /// List changes of schedules, newest first: who made them, and when.
-    Audit {
-        /// Only changes of this schedule.
-        #[arg(long)]
-        key: Option<String>,
-        /// Only changes by the token with this name.
-        #[arg(long)]
-        by: Option<String>,
-        /// List the changes of all apps that the token may read.
-        #[arg(long)]
-        all_apps: bool,
-        #[command(flatten)]
-        page: Page,
-    },
     /// Apply a file of schedules: show the difference, ask for confirmation, and change them.
     Apply {
         /// File to apply, TOML or JSON; `-` reads JSON from standard input.

@@ -112,11 +112,6 @@ pub(super) fn switched(answer: &Value) -> String {
     }
 }
 
-pub(super) fn changes(items: &Value) -> String {
-    let titles = ["AT", "TOKEN", "CHANGE", "APP", "KEY", "RUN", "ANSWER"];
-    columns(items, &["at", "token", "action", "app", "key", "run", "status"], &titles)
-}
-
 pub(super) fn preview(answer: &Value) -> String {
     let items = if answer.is_array() { answer } else { &answer["items"] };
     columns(items, &["at", "local", "note"], &["AT", "LOCAL", "NOTE"])

@@ -1,10 +1,9 @@
 //! Entries of the audit log.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// Change that a request asked for: a line of the audit log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
     /// Time of the answer by the clock of the node, RFC 3339.
     pub at: String,

@@ -48,7 +48,6 @@ async fn the_document_has_what_was_promised() {
     let described = described(&document);
     let promised = [
         "GET /v1/apps",
-        "GET /v1/audit",
         "POST /v1/apps/{app}/schedules",
         "GET /v1/apps/{app}/schedules",
         "GET /v1/apps/{app}/schedules/{key}",
