@@ -65,7 +65,8 @@ fn a_driver_that_oversleeps_is_not_trusted_for_ever() {
 }
 
 /// A first poll trusts the driver that is parked for another timer, while the deadlines of both
-/// pass. Oracle: deadlock. Some execution has such a poll, and some one that reads the clock.
+/// pass. Oracle: deadlock. Some execution has such a poll, and some one that reads the clock, by a
+/// single preemption: the driver parks while this thread waits.
 #[test]
 fn a_first_poll_that_reads_no_clock_races_its_deadline() {
     let (trusting, reading) = (StdArc::new(AtomicUsize::new(0)), StdArc::new(AtomicUsize::new(0)));
@@ -73,7 +74,10 @@ fn a_first_poll_that_reads_no_clock_races_its_deadline() {
     check(move || {
         let harness = Harness::new(1);
         let (_other, other_signal) = harness.armed(5);
-        let delay = Duration::from_nanos(200_000);
+        let (_first, first_signal) = harness.armed(3);
+        harness.advance(3);
+        first_signal.wait();
+        let delay = at(200_000).since(harness.time.now());
         let mut sleep = Sleep::after(harness.timer.engine_ref(), delay);
         let clock = clock(&harness, [200_000]);
         let signal = Signal::new();
