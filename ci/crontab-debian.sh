@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the same jobs under Debian's cron and under the crontab example, and holds both to the table
-# in examples/crontab/main.rs, row by row. Each runs on a terminal, and with much that a job must
+# Runs the same jobs under Debian's cron and under tourbillon-crontab, and holds both to the table
+# in crates/crontab/src/main.rs, row by row. Each runs on a terminal, and with much that a job must
 # not see, in a mount namespace where /etc, /run and /var/spool are others.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
@@ -16,17 +16,17 @@ if ! command -v script >/dev/null || ! unpack cron cron; then
     exit
 fi
 debian_cron=$debian/cron/usr/sbin/cron
-example=${CRONTAB_EXAMPLE:-$PWD/target/debug/examples/crontab}
-[ -n "${CRONTAB_EXAMPLE:-}" ] ||
-    cargo rustc --quiet --all-features --example crontab -- -C opt-level=3
+example=${CRONTAB:-$PWD/target/debug/tourbillon-crontab}
+[ -n "${CRONTAB:-}" ] ||
+    cargo rustc --quiet --package tourbillon-crontab --bin tourbillon-crontab -- -C opt-level=3
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 chmod 755 "$dir"
 
 # row NAME DEBIAN HERE TEXT: a file with TEXT. Its job writes to $OUT/NAME, its lines parted by
-# spaces, what the pattern DEBIAN matches under Debian's cron, and HERE under the example: `-` for
-# nothing at all, `=` for the same as under Debian's cron.
+# spaces, what the pattern DEBIAN matches under Debian's cron, and HERE under the program here: `-`
+# for nothing at all, `=` for the same as under Debian's cron.
 names=() of_debian=() of_example=() texts=()
 row() {
     names+=("$1") of_debian+=("$2") of_example+=("$3") texts+=("$4")
@@ -130,9 +130,9 @@ row files-symlink x - \
     '@reboot probe echo x >$OUT/files-symlink'
 
 # The table has these rows and no others.
-listed=$(sed -n 's/^\/\/! | `\([a-z-]*\)` |.*/\1/p' examples/crontab/main.rs | sort)
+listed=$(sed -n 's/^\/\/! | `\([a-z-]*\)` |.*/\1/p' crates/crontab/src/main.rs | sort)
 if ! diff <(printf '%s\n' "${names[@]}" | sort) <(printf '%s\n' "$listed"); then
-    echo "examples/crontab/main.rs has other rows"
+    echo "crates/crontab/src/main.rs has other rows"
     exit 1
 fi
 
@@ -242,7 +242,7 @@ failed=
 say "Debian's cron"
 patterns=("${of_debian[@]}")
 side debian "$debian_cron" -f
-say "the example"
+say "tourbillon-crontab"
 for i in "${!names[@]}"; do
     [ "${of_example[i]}" != = ] || {
         patterns[i]=${of_debian[i]}

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs the crontab example as a process: signals, what it refuses, its memory, its end; as root also
+# Runs tourbillon-crontab as a process: signals, what it refuses, its memory, its end; as root also
 # that it runs jobs as their users, and from no file that others own. With the argument `clock` it
 # runs under a clock that is set, for two minutes; that needs Debian's package faketime.
 . "$(dirname "$0")/lib.sh"
-program=${CRONTAB_EXAMPLE:-target/debug/examples/crontab}
+program=${CRONTAB:-target/debug/tourbillon-crontab}
 # Optimised, as it has much output to read, and what it depends on as the tests have it.
-[ -n "${CRONTAB_EXAMPLE:-}" ] ||
-    cargo rustc --quiet --all-features --example crontab -- -C opt-level=3
+[ -n "${CRONTAB:-}" ] ||
+    cargo rustc --quiet --package tourbillon-crontab --bin tourbillon-crontab -- -C opt-level=3
 dir=$(mktemp -d)
 cron= reader=
 trap 'kill $cron $reader 2>/dev/null || true; rm -rf "$dir"' EXIT

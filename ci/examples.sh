@@ -22,8 +22,9 @@ diff - <(ci/limited.sh 120 "$examples/watchdog") <<'END'
 END
 
 say crontab
-crontab() { ci/limited.sh 120 "$examples/crontab" --zone Europe/Berlin --system "$@"; }
-jobs=tests/it/cron/system.crontab
+cargo build --quiet --package tourbillon-crontab
+crontab() { ci/limited.sh 120 target/debug/tourbillon-crontab --zone Europe/Berlin --system "$@"; }
+jobs=crates/crontab/tests/system.crontab
 # The night in which the clock goes from 2 to 3.
 listed=$(crontab --from 2026-03-28T23:00Z --next 7 $jobs)
 printf '%s\n' "$listed"

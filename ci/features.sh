@@ -20,5 +20,3 @@ for one in "${!features[@]}"; do
     done
 done
 some_tests cargo test --quiet
-# What these cost exactly, which `.ci/run` has not tested, as `pending` allocates.
-some_tests cargo test --quiet --features cron --test costs

@@ -2,6 +2,7 @@
 # Small faults, one at a time, and what dies of them.
 #
 #   ci/mutants.sh [PATTERN]         the faults of ci/mutants/list whose names match, or all
+#   ci/mutants.sh cron [PATTERN]    those of ci/mutants/cron, by the tests of crates/cron alone
 #   ci/mutants.sh generated FILE..  those that cargo-mutants makes of the files, before the models
 #
 # The first puts all faults into a copy of the tree, each as a choice at run time, so that there is
@@ -25,21 +26,29 @@ if [ "${1:-}" = generated ]; then
 fi
 
 tree=target/mutants/tree
-list=$(faulty_copy "$tree" ci/mutants/list)
+faults=ci/mutants/list folder=.
+if [ "${1:-}" = cron ]; then
+    faults=ci/mutants/cron folder=crates/cron
+    shift
+fi
+list=$(faulty_copy "$tree" $faults $folder)
 chosen=$(pattern=${1:-} awk -F '\t' '$3 ~ ENVIRON["pattern"]' <<<"$list")
-[ -n "$chosen" ] || { echo "no name of ci/mutants/list matches: ${1:-}"; exit 1; }
+[ -n "$chosen" ] || { echo "no name of $faults matches: ${1:-}"; exit 1; }
 
 # The path of the test binary that `cargo test` makes of the copy with these arguments.
 binary() {
-    (cd "$tree" && cargo test --quiet --no-run --message-format json "$@") |
+    (cd "$tree/$folder" && cargo test --quiet --no-run --message-format json "$@") |
         sed -nE 's/.*"executable":"([^"]+)".*/\1/p' | tail -1
 }
 target=$PWD/target
-models=$(model_program "$tree")
-units=$(CARGO_TARGET_DIR=$target binary --all-features --lib)
-tests=$(CARGO_TARGET_DIR=$target binary --all-features --test it)
-mapfile -t names < <(names_of "$models")
-[ ${#names[@]} -gt 0 ] || { echo "there are no models"; exit 1; }
+names=()
+programs=("$(CARGO_TARGET_DIR=$target binary --all-features --test it)")
+if [ $folder = . ]; then
+    programs=("$(CARGO_TARGET_DIR=$target binary --all-features --lib)" "${programs[@]}")
+    models=$(model_program "$tree")
+    mapfile -t names < <(names_of "$models")
+    [ ${#names[@]} -gt 0 ] || { echo "there are no models"; exit 1; }
+fi
 log=target/mutants/log
 limited=$PWD/ci/limited.sh
 
@@ -53,7 +62,7 @@ by_models() {
     return 1
 }
 by_tests() {
-    for binary in "$units" "$tests"; do
+    for binary in "${programs[@]}"; do
         (cd "$tree" && some_tests "$limited" 300 "$binary" --quiet) &>$log || {
             echo "test $(sed -nE "s/^thread '([^']+)'.* panicked at .*/\1/p" $log | tail -1)$(
                 why_ended

@@ -262,7 +262,7 @@ for_web() {
         cargo check --quiet --locked --lib "${std[@]}" --target "$target" --features "$1"
 }
 # The others are those that platforms/web/Cargo.toml has.
-for_web wasm-bindgen,quinn-0_11,pending,cron-bundled-zones
+for_web wasm-bindgen,quinn-0_11,pending
 for_web hyper
 for features in wasm-bindgen,hyper quinn-0_11; do
     if told=$(for_web "$features" 2>&1) || ! grep "^error: .*tourbillon's feature" <<<"$told"; then

@@ -35,7 +35,7 @@
 //! | throttle, debounce, sample or batch a stream | [`StreamExt`] |
 //! | call a function later, without a task | [`Sleep::call`], [`Interval::call`]; see [`callback`] |
 //! | hold many values that expire | [`DelayQueue`](queue::DelayQueue); [`TimeoutQueue`](queue::TimeoutQueue) if all expire after the same time |
-//! | wait for a time of day, also through suspend and a clock that is set | [`wall`]; the feature `cron` for cron expressions |
+//! | wait for a time of day, also through suspend and a clock that is set | [`wall`]; the crate `tourbillon-cron` for cron expressions |
 //! | pass a deadline on with a request, as gRPC does | [`Deadline`](deadline::Deadline) |
 //! | test without waiting | [`VirtualClock`](virtual_time::VirtualClock), with [recipes](guide::testing) for tokio, smol and other executors |
 //! | turn the timers in your own event loop | [`Driver`](driver::Driver), also [without an operating system](design::platforms#without-an-operating-system) |
@@ -97,8 +97,6 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `cron` | a module with cron expressions, and schedules of any other kind, as streams |
-//! | `cron-bundled-zones` | `cron`, with a copy of the time zones for systems without one |
 //! | `hyper` | hyper 1: `rt::Timer` for [`Timer`], `rt::Sleep` for [`Sleep`] |
 //! | `aws-smithy-async` | the AWS SDK: `AsyncSleep` and `TimeSource` for [`Timer`] |
 //! | `embedded-hal-async` | `DelayNs` for [`Timer`] |
@@ -177,8 +175,6 @@ pub mod callback;
 #[cfg_attr(target_os = "none", path = "clock/given.rs")]
 mod clock;
 pub mod compat;
-#[cfg(all(feature = "cron", not(target_os = "none")))]
-pub mod cron;
 pub mod deadline;
 pub mod driver;
 mod engine;

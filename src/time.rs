@@ -33,22 +33,9 @@ pub use std::time::{Instant, SystemTime};
 pub use web_time::{Instant, SystemTime};
 
 /// Converts a time of day to the type that other crates take.
-#[cfg(all(any(feature = "aws-smithy-async", feature = "cron"), not(target_os = "none")))]
+#[cfg(all(feature = "aws-smithy-async", not(target_os = "none")))]
 pub(crate) fn to_std(time: SystemTime) -> std::time::SystemTime {
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     let time = web_time::web::SystemTimeExt::to_std(time);
     time
-}
-
-/// Converts a time of day of another crate; `None` if it cannot be represented here.
-#[cfg(all(feature = "cron", not(target_os = "none")))]
-pub(crate) fn from_std(time: std::time::SystemTime) -> Option<SystemTime> {
-    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
-    {
-        // Nothing there is before 1970.
-        let since = time.duration_since(std::time::SystemTime::UNIX_EPOCH).ok()?;
-        SystemTime::UNIX_EPOCH.checked_add(since)
-    }
-    #[cfg(not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")))]
-    Some(time)
 }

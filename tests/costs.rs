@@ -14,8 +14,6 @@ use std::sync::{Arc, Once};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "cron")]
-use tourbillon::cron::{Cron, Schedule as _};
 use tourbillon::driver::Driver;
 use tourbillon::queue::DelayQueue;
 use tourbillon::{Interval, Sleep, Timeout, Timer, timeout};
@@ -173,15 +171,6 @@ fn firing_allocates_nothing() {
         }
     });
     assert_eq!(calls, 0);
-}
-
-#[cfg(feature = "cron")]
-#[test]
-fn clones_of_a_cron_expression_and_streams_of_them_allocate_nothing() {
-    set_global();
-    let cron = Cron::parse("*/15 9-17 * * MON-FRI", "Europe/Berlin").expect("it is valid");
-    assert_eq!(allocator_calls(|| drop(cron.clone())), 0);
-    assert_eq!(allocator_calls(|| drop(cron.clone().ticks())), 0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Waker};
 
-use tourbillon::cron::{Cron, Schedule as _, Ticks};
+use tourbillon_cron::{Cron, Schedule as _, Ticks};
 
 use crate::bursts::Memory;
 use crate::common::peers::Tourbillon;

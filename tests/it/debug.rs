@@ -53,19 +53,3 @@ fn a_timer_shows_what_drives_it() {
          alarm: awake, .. }, .. }, .. }"
     );
 }
-
-#[cfg(feature = "cron")]
-#[test]
-fn a_schedules_times_are_shown_as_dates() {
-    use tourbillon::cron::{Cron, Schedule as _};
-
-    let clock = VirtualClock::new();
-    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
-    let mut ticks = Cron::parse("0 2 * * *", "UTC").unwrap().ticks().with_timer(&timer);
-    let tick = clock.block_on(ticks.tick()).unwrap();
-    assert_eq!(
-        format!("{tick:?}"),
-        "Tick { scheduled: 2000-01-01T02:00:00Z, woke: 2000-01-01T02:00:00Z, missed: 0 }"
-    );
-    assert!(format!("{ticks:?}").contains("next_scheduled: Some(2000-01-02T02:00:00Z)"));
-}

@@ -6,8 +6,6 @@
 mod callback;
 mod calls;
 mod compat;
-#[cfg(feature = "cron")]
-mod cron;
 mod deadline;
 mod debug;
 mod delay_queue;
@@ -45,7 +43,6 @@ mod wall;
 /// Stands in the list of tests where some of them were not built.
 #[cfg(not(all(
     feature = "aws-smithy-async",
-    feature = "cron-bundled-zones",
     feature = "embedded-hal-async",
     feature = "hyper",
     feature = "metrics-0_24",

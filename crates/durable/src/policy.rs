@@ -5,7 +5,7 @@ mod text;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-pub use tourbillon::cron::Missed;
+pub use tourbillon_cron::Missed;
 
 pub use self::text::PolicyError;
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use tourbillon::cron::{Cron, ParseError, Schedule as _};
+use tourbillon_cron::{Cron, ParseError, Schedule as _};
 
 pub use self::limits::Excluded;
 use self::limits::{BEGINNING, Limits, STEP};

@@ -331,12 +331,6 @@ impl Inherited {
                 .map(|_| ())
                 .boxed(),
         ];
-        #[cfg(feature = "cron")]
-        streams.push({
-            use tourbillon::cron::{Cron, Schedule as _};
-            let schedule = Cron::parse("* * * * *", "UTC").expect("it is one");
-            schedule.ticks().with_timer(by_clock).map(|_| ()).boxed()
-        });
         let mut timeout = own.timeout(ms(1), std::future::pending());
         let (calls, process) = (Arc::new(AtomicUsize::new(0)), std::process::id());
         let count = |calls: &Arc<AtomicUsize>| {

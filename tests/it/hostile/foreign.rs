@@ -339,18 +339,6 @@ impl Future for Source {
     }
 }
 
-/// Every few milliseconds, from a calendar that is hostile when it is asked.
-#[cfg(feature = "cron")]
-pub(super) struct Calendar(pub(super) Arc<World>);
-
-#[cfg(feature = "cron")]
-impl tourbillon::cron::Schedule for Calendar {
-    fn next_after(&self, time: std::time::SystemTime) -> Option<std::time::SystemTime> {
-        self.0.act();
-        (self.0.random(64) > 0).then(|| time + ms(1 + self.0.random(10)))
-    }
-}
-
 /// A subscriber that is hostile in every call, for the `world` that there is at the time.
 #[cfg(feature = "tracing")]
 pub(super) struct Subscriber(pub(super) Arc<Mutex<std::sync::Weak<World>>>);

@@ -12,8 +12,6 @@ use tourbillon::queue::{DelayQueue, TimeoutQueue};
 use tourbillon::wall::WallSleep;
 use tourbillon::{FutureExt, Interval, MissedTickBehavior, Sleep, StreamExt, compat};
 
-#[cfg(feature = "cron")]
-use super::foreign::Calendar;
 use super::foreign::{Source, Value, World};
 use crate::support::*;
 
@@ -56,31 +54,26 @@ pub(super) fn make(world: &Arc<World>) -> Box<dyn Subject> {
     }
 }
 
-/// Makes one behind another crate's trait, or a calendar; a sleep where these are left out.
+/// Makes one behind another crate's trait; a sleep where these are left out.
 #[allow(unused_variables, reason = "without features there are none")]
 fn foreign_trait(world: &Arc<World>, span: Duration) -> Box<dyn Subject> {
     let timer = world.timer();
-    match world.random(6) {
-        #[cfg(feature = "cron")]
-        0 => {
-            use tourbillon::cron::Schedule as _;
-            stream(Calendar(Arc::clone(world)).ticks().with_timer(timer))
-        }
+    match world.random(5) {
         #[cfg(feature = "hyper")]
-        1 => Box::new(Fut(Some(hyper::rt::Timer::sleep(timer, span)))),
+        0 => Box::new(Fut(Some(hyper::rt::Timer::sleep(timer, span)))),
         #[cfg(feature = "aws-smithy-async")]
-        2 => future(aws_smithy_async::rt::sleep::AsyncSleep::sleep(timer, span)),
+        1 => future(aws_smithy_async::rt::sleep::AsyncSleep::sleep(timer, span)),
         #[cfg(feature = "embedded-hal-async")]
-        3 => {
+        2 => {
             let mut timer = timer.clone();
             Box::new(Fragile(Some(Box::pin(async move {
                 embedded_hal_async::delay::DelayNs::delay_us(&mut timer, 300).await;
             }))))
         }
         #[cfg(feature = "quinn-0_11")]
-        4 => Box::new(Quinn(Box::pin(timer.sleep(span)))),
+        3 => Box::new(Quinn(Box::pin(timer.sleep(span)))),
         #[cfg(feature = "tower-service-0_3")]
-        5 => {
+        4 => {
             use tourbillon::tower_service_0_3::Timeout;
             use tower_service_0_3::Service as _;
             let mut service = Timeout::with_timer(Service(Arc::clone(world)), span, timer.clone());

@@ -312,7 +312,7 @@ fn unbounded(faults: &mut Faults, when: &When) -> Option<Times> {
         When::Cron(when) => match Schedule::cron(&when.cron, &when.zone) {
             Ok(schedule) => Some(Times::Repeated(schedule)),
             Err(error) => {
-                let is_zone = error.field() == Some(tourbillon::cron::Field::Zone);
+                let is_zone = error.field() == Some(tourbillon_cron::Field::Zone);
                 faults.add(if is_zone { "when.zone" } else { "when.cron" }, error.to_string());
                 None
             }

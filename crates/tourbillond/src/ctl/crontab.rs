@@ -1,23 +1,14 @@
-//! A crontab(5) as schedules. It is read by the parser of the example `crontab`.
+//! A crontab(5) as schedules. It is read by the parser of `tourbillon-crontab`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use clap::ValueEnum;
 use sha2::{Digest as _, Sha256};
+use tourbillon_crontab::Format;
 
 use super::apply::Wanted;
 use crate::model::{Bounds, Callback, CronWhen, Definition, MissedPolicy, When};
-
-/// Stand-in for the module that the example's parser shows faults with.
-mod log {
-    pub(super) fn visible(text: &[u8]) -> String {
-        crate::ctl::show::visible(&String::from_utf8_lossy(text))
-    }
-}
-
-#[path = "../../../../examples/crontab/table.rs"]
-mod table;
 
 /// Owner of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -67,10 +58,10 @@ pub(super) fn read(
     to: &str,
 ) -> Result<Wanted, String> {
     let format = match whose {
-        Whose::User => table::Format::User,
-        Whose::System => table::Format::System,
+        Whose::User => Format::User,
+        Whose::System => Format::System,
     };
-    let jobs = table::parse(text, format, zone)
+    let jobs = tourbillon_crontab::parse(text, format, zone)
         .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     let mut schedules = BTreeMap::new();
     let mut faults = String::new();

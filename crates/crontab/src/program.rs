@@ -1,0 +1,131 @@
+//! The program: its command line, and what that asks for.
+
+mod due;
+mod files;
+mod job;
+mod jobs;
+mod list;
+mod log;
+mod output;
+mod process;
+mod run;
+#[cfg(test)]
+mod tests;
+mod user;
+mod writer;
+
+use std::io;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use async_signal::{Signal, Signals};
+use futures::StreamExt;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tourbillon::Timer;
+use tourbillon_cron::Missed;
+use tourbillon_crontab::Format;
+
+use self::files::{Files, Load};
+use self::log::Log;
+use self::run::Runner;
+use self::writer::Writer;
+
+const USAGE: &str = "usage: tourbillon-crontab [--next N | --dry-run] [--zone NAME] [--from TIME] \
+                     [--catch-up] [--system | --user] FILE...";
+
+/// Time in which the last lines of the log are written, if somebody reads it.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+enum Mode {
+    Run,
+    Next(usize),
+    DryRun,
+}
+
+pub(crate) fn main() -> ExitCode {
+    match start() {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn start() -> Result<ExitCode, String> {
+    let mut files = Files::new(system_zone());
+    let (mut mode, mut from, mut catches_up) = (Mode::Run, SystemTime::now(), false);
+    let (mut format, mut named) = (None, 0);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("{argument} needs a value\n{USAGE}"));
+        match argument.as_str() {
+            "--next" => {
+                let count = value()?;
+                let bad = |_| format!("--next: `{count}` is no number");
+                mode = Mode::Next(count.parse().map_err(bad)?);
+            }
+            "--dry-run" => mode = Mode::DryRun,
+            "--catch-up" => catches_up = true,
+            "--system" => format = Some(Format::System),
+            "--user" => format = Some(Format::User),
+            "--zone" => files.zone = value()?,
+            "--from" => {
+                let time: Timestamp =
+                    value()?.parse().map_err(|error| format!("--from: {error}"))?;
+                from = time.into();
+            }
+            _ if argument.starts_with('-') => return Err(USAGE.to_owned()),
+            _ => {
+                files.add(argument.as_ref(), format)?;
+                named += 1;
+            }
+        }
+    }
+    if named == 0 {
+        return Err(USAGE.to_owned());
+    }
+    if matches!(mode, Mode::Run) {
+        return run(files, if catches_up { Missed::Coalesce } else { Missed::Skip });
+    }
+    let Load { jobs, faults } = files.load();
+    for fault in &faults {
+        eprintln!("{fault}");
+    }
+    if !faults.is_empty() {
+        return Ok(ExitCode::FAILURE);
+    }
+    let printed = match mode {
+        Mode::Next(count) => list::next(&jobs, from, count),
+        _ => list::dry_run(&jobs, from),
+    };
+    match printed {
+        // A reader that has gone, as `head` does, has seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn run(mut files: Files, policy: Missed) -> Result<ExitCode, String> {
+    let signals = Signals::new([Signal::Hup, Signal::Int, Signal::Quit, Signal::Term])
+        .map_err(|error| format!("cannot watch for signals: {error}"))?;
+    let signals = signals.filter_map(|signal| std::future::ready(signal.ok()));
+    files.owner = Some(rustix::process::geteuid().as_raw());
+    let timer = Timer::global();
+    let writer = Writer::new(io::stdout())
+        .map_err(|error| format!("no thread can be started for the log: {error}"))?;
+    let sink = writer.clone();
+    let log = Log::new(&files.zone, &timer, move |line| sink.push(line));
+    smol::block_on(async {
+        Runner::new(files, policy, &timer, log).run(signals).await;
+    });
+    writer.finish(LAST_LINES);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The system's zone by its name.
+fn system_zone() -> String {
+    let zone = TimeZone::system();
+    zone.iana_name().unwrap_or("UTC").to_owned()
+}

@@ -1,0 +1,48 @@
+//! Waits for many jobs in one task.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::SystemTime;
+
+use futures::Stream;
+use tourbillon_cron::{Cron, Schedule, Tick, Ticks};
+
+use super::files::Entry;
+
+/// Stream of what is due of all jobs. Never ends by itself.
+///
+/// A wake-up looks at every job, which costs less than finding out which it was for: there are tens
+/// of jobs, and hours between wake-ups.
+pub(crate) struct Due {
+    jobs: Vec<(Arc<Entry>, Ticks<Cron>)>,
+}
+
+impl Due {
+    /// `set` chooses the options of the streams.
+    pub(crate) fn new(entries: &[Arc<Entry>], set: impl Fn(Ticks<Cron>) -> Ticks<Cron>) -> Self {
+        let job = |entry: &Arc<Entry>| {
+            let cron = entry.job.when.clone()?;
+            Some((Arc::clone(entry), set(cron.ticks())))
+        };
+        Self { jobs: entries.iter().filter_map(job).collect() }
+    }
+
+    /// The earliest time for which a job has not come yet.
+    pub(crate) fn next_scheduled(&self) -> Option<SystemTime> {
+        self.jobs.iter().filter_map(|(_, ticks)| ticks.next_scheduled()).min()
+    }
+}
+
+impl Stream for Due {
+    type Item = (Arc<Entry>, Tick);
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        for (entry, ticks) in &mut self.jobs {
+            if let Poll::Ready(Some(tick)) = ticks.poll_tick(cx) {
+                return Poll::Ready(Some((Arc::clone(entry), tick)));
+            }
+        }
+        Poll::Pending
+    }
+}

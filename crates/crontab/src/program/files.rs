@@ -1,0 +1,198 @@
+//! Files of jobs, and what they hold.
+
+use std::fmt::Display;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tourbillon_crontab::visible;
+use tourbillon_crontab::{Format, Job};
+
+/// The largest file that is read, in bytes.
+const FILE_MAX: u64 = 1024 * 1024;
+/// A file whose text is read once, as it is, when it is named.
+const STDIN: &str = "/dev/stdin";
+
+/// A job and the file that it is from.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) path: Arc<Path>,
+    pub(crate) job: Job,
+}
+
+impl Entry {
+    pub(crate) fn place(&self) -> String {
+        format!("{}:{}", self.path.display(), self.job.line)
+    }
+}
+
+/// Jobs of all files that have no faults, and the faults of the others.
+pub(crate) struct Load {
+    pub(crate) jobs: Vec<Arc<Entry>>,
+    pub(crate) faults: Vec<String>,
+}
+
+pub(crate) struct Files {
+    pub(crate) zone: String,
+    /// Owner that a file may have besides root, if its jobs are to be run; else any file is read.
+    pub(crate) owner: Option<u32>,
+    sources: Vec<Source>,
+    /// Stamps of the files when they were last read.
+    seen: Vec<Stamp>,
+}
+
+struct Source {
+    path: PathBuf,
+    format: Format,
+    /// Text of the standard input.
+    text: Option<Vec<u8>>,
+}
+
+/// A file, and its text if that is kept.
+type Listed<'a> = (PathBuf, Format, Option<&'a [u8]>);
+
+/// Changes with a file's text, its mode, its owner and its links.
+type Stamp = (PathBuf, Option<(u64, i64, i64)>);
+
+impl Files {
+    pub(crate) fn new(zone: String) -> Self {
+        Self { zone, owner: None, sources: Vec::new(), seen: Vec::new() }
+    }
+
+    /// A file, or a directory of files. Without a format, the name decides.
+    pub(crate) fn add(&mut self, path: &Path, format: Option<Format>) -> Result<(), String> {
+        let told = |error| fault(path, error);
+        let text = match path.to_str() {
+            Some(STDIN) => Some(read(io::stdin()).map_err(told)?),
+            _ => None,
+        };
+        fs::symlink_metadata(path).map_err(told)?;
+        let path = std::path::absolute(path).map_err(told)?;
+        let is_system = path.is_dir()
+            || path.ends_with("etc/crontab")
+            || path.parent().is_some_and(|parent| parent.ends_with("cron.d"));
+        let guess = if is_system { Format::System } else { Format::User };
+        self.sources.push(Source { path, format: format.unwrap_or(guess), text });
+        Ok(())
+    }
+
+    /// Returns whether files have come, gone or changed since they were read.
+    pub(crate) fn have_changed(&self) -> bool {
+        let now: Vec<_> = self.list().iter().map(stamped).collect();
+        now != self.seen
+    }
+
+    pub(crate) fn load(&mut self) -> Load {
+        let mut load = Load { jobs: Vec::new(), faults: Vec::new() };
+        let files = self.list();
+        // Before they are read, so that a change meanwhile shows later.
+        let seen = files.iter().map(stamped).collect();
+        for (path, format, text) in files {
+            let text = text.map_or_else(|| self.text(&path), |text| Ok(text.to_vec()));
+            let table = match text {
+                Ok(text) => tourbillon_crontab::parse(&text, format, &self.zone),
+                Err(error) => {
+                    load.faults.push(fault(&path, error));
+                    continue;
+                }
+            };
+            let path: Arc<Path> = path.into();
+            match table {
+                Ok(table) => {
+                    let entry = |job| Arc::new(Entry { path: Arc::clone(&path), job });
+                    load.jobs.extend(table.jobs.into_iter().map(entry));
+                }
+                Err(faults) => load.faults.extend(faults.iter().map(|fault| {
+                    let path = visible(path.as_os_str().as_encoded_bytes());
+                    format!("{path}:{fault}")
+                })),
+            }
+        }
+        self.seen = seen;
+        load
+    }
+
+    /// The text of a file that is opened without waiting, and then judged by what was opened: what
+    /// is at its path may be another one by now.
+    fn text(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        if self.owner.is_some() {
+            flags |= libc::O_NOFOLLOW;
+        }
+        let file: File = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+                return Err(io::Error::other("refused: it is a symbolic link"));
+            }
+            file => file?,
+        };
+        match refusal(&file.metadata()?, self.owner) {
+            Some(reason) => Err(io::Error::other(format!("refused: {reason}"))),
+            None => read(file),
+        }
+    }
+
+    /// The files there are now, in order.
+    fn list(&self) -> Vec<Listed<'_>> {
+        let mut files = Vec::new();
+        for Source { path, format, text } in &self.sources {
+            let Ok(directory) = fs::read_dir(path) else {
+                files.push((path.clone(), *format, text.as_deref()));
+                continue;
+            };
+            let mut inside: Vec<_> = directory
+                .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+                .filter(|path| is_taken(path))
+                .map(|path| (path, *format, None))
+                .collect();
+            inside.sort_by(|a, b| a.0.cmp(&b.0));
+            files.append(&mut inside);
+        }
+        files
+    }
+}
+
+/// Returns why a file is not used, if so. As with cron, nobody but root and the one who runs it may
+/// have a say in what runs: not by owning it, nor by writing to it, nor by a link to another.
+fn refusal(file: &Metadata, owner: Option<u32>) -> Option<String> {
+    if !file.is_file() {
+        return Some("it is not a regular file".to_owned());
+    }
+    let owner = owner?;
+    let (uid, mode, links) = (file.uid(), file.mode() & 0o7777, file.nlink());
+    if uid != 0 && uid != owner {
+        Some(format!("its owner is user {uid}, which is neither root nor user {owner}"))
+    } else if mode & 0o022 != 0 {
+        Some(format!("others than its owner may write to it (mode {mode:04o})"))
+    } else if links != 1 {
+        Some(format!("it has {links} hard links"))
+    } else {
+        None
+    }
+}
+
+fn read(file: impl Read) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    if file.take(FILE_MAX + 1).read_to_end(&mut text)? as u64 > FILE_MAX {
+        return Err(io::Error::other(format!("refused: it is larger than {FILE_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+fn fault(path: &Path, error: impl Display) -> String {
+    format!("{}: {error}", visible(path.as_os_str().as_encoded_bytes()))
+}
+
+/// cron passes over `.placeholder`, `backup~` and `job.dpkg-old`.
+fn is_taken(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !name.is_empty() && name.chars().all(is_plain)
+}
+
+fn stamped((path, _, text): &Listed<'_>) -> Stamp {
+    let file = fs::symlink_metadata(path).ok().filter(|_| text.is_none());
+    let stamp = file.map(|file| (file.ino(), file.ctime(), file.ctime_nsec()));
+    (path.clone(), stamp)
+}
