@@ -37,7 +37,9 @@ cargo doc --quiet --no-deps --document-private-items --all-features
 for list in list canaries web; do
     faulty_copy target/faults ci/mutants/$list >/dev/null
 done
-faulty_copy target/faults ci/mutants/cron crates/cron >/dev/null
+for crate in cron metrics; do
+    faulty_copy target/faults ci/mutants/$crate crates/$crate >/dev/null
+done
 for list in durable-canaries durable-replication; do
     faulty_copy target/faults ci/mutants/$list crates/durable >/dev/null
 done

@@ -9,9 +9,9 @@ export CARGO_TARGET_DIR=$PWD/target/minimal/target
 cd $copy
 
 # These alone, without what only their tests need.
-members='"crates/cron", "crates/crontab", "crates/durable", "crates/http-limits"'
+members='"crates/cron", "crates/crontab", "crates/durable", "crates/http-limits", "crates/metrics"'
 sed -i "/^members = \[/,/^\]/c members = [$members]" Cargo.toml
-for manifest in Cargo.toml crates/{cron,crontab,durable,http-limits}/Cargo.toml; do
+for manifest in Cargo.toml crates/{cron,crontab,durable,http-limits,metrics}/Cargo.toml; do
     awk '/^\[/ { tests = /dev-dependencies/ } !tests' $manifest >$manifest.new
     mv $manifest.new $manifest
 done

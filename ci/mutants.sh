@@ -2,7 +2,7 @@
 # Small faults, one at a time, and what dies of them.
 #
 #   ci/mutants.sh [PATTERN]         the faults of ci/mutants/list whose names match, or all
-#   ci/mutants.sh cron [PATTERN]    those of ci/mutants/cron, by the tests of crates/cron alone
+#   ci/mutants.sh CRATE [PATTERN]   those of ci/mutants/CRATE, by the tests of crates/CRATE alone
 #   ci/mutants.sh generated FILE..  those that cargo-mutants makes of the files, before the models
 #
 # The first puts all faults into a copy of the tree, each as a choice at run time, so that there is
@@ -27,8 +27,8 @@ fi
 
 tree=target/mutants/tree
 faults=ci/mutants/list folder=.
-if [ "${1:-}" = cron ]; then
-    faults=ci/mutants/cron folder=crates/cron
+if [ -n "${1:-}" ] && [ -d "crates/$1" ]; then
+    faults=ci/mutants/$1 folder=crates/$1
     shift
 fi
 list=$(faulty_copy "$tree" $faults $folder)

@@ -102,7 +102,6 @@
 //! | `embedded-hal-async` | `DelayNs` for [`Timer`] |
 //! | `quinn-0_11` | quinn 0.11: `AsyncTimer` for [`Sleep`], and a module with a `Runtime` |
 //! | `tower-service-0_3` | a module with tower's timeout, and with one that answers, as layers and as services |
-//! | `metrics-0_24` | a module that publishes a timer's counters |
 //! | `wasm-bindgen` | timers in browsers and Node.js, on wasm32-unknown-unknown; see [the guide](guide::migration#on-wasm32) |
 //! | `pending` | `Timer::pending`, a list of the armed timers with the places that made them |
 //! | `tracing` | spans and events of tracing 0.1 for drivers and late timers |
@@ -187,8 +186,6 @@ mod future_ext;
 pub mod fuzz;
 mod handle;
 mod interval;
-#[cfg(all(feature = "metrics-0_24", not(target_os = "none")))]
-pub mod metrics_0_24;
 #[cfg(all(test, tourbillon_model))]
 mod models;
 pub mod queue;

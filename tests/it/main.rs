@@ -18,9 +18,6 @@ mod future_ext;
 mod hostile;
 mod interval;
 mod lateness;
-// Counts in the atomics of `std`, which metrics does not on a processor of 32 bits.
-#[cfg(all(feature = "metrics-0_24", target_pointer_width = "64"))]
-mod metrics_0_24;
 mod migration;
 #[cfg(feature = "pending")]
 mod pending;
@@ -45,7 +42,6 @@ mod wall;
     feature = "aws-smithy-async",
     feature = "embedded-hal-async",
     feature = "hyper",
-    feature = "metrics-0_24",
     feature = "pending",
     feature = "quinn-0_11",
     feature = "tower-service-0_3",

@@ -1,6 +1,21 @@
 //! A timer's counters, for the `metrics` facade.
 //!
-//! Needs the feature `metrics-0_24`. [`publish`] reads the timer's [`Stats`] and sets the metrics
+//! ```
+//! use std::time::Duration;
+//!
+//! use tourbillon::Timer;
+//!
+//! async fn publish_for_ever(timer: Timer) {
+//!     tourbillon_metrics::describe();
+//!     let mut ticks = timer.interval(Duration::from_secs(10));
+//!     loop {
+//!         ticks.tick().await;
+//!         tourbillon_metrics::publish(&timer, "main");
+//!     }
+//! }
+//! ```
+//!
+//! [`publish`] reads the timer's [`Stats`] and sets the metrics
 //! to them, so the facade costs nothing between two calls. Call it as often as the metrics are
 //! collected.
 //!
@@ -21,28 +36,13 @@
 //! | `tourbillon_lateness_max_seconds` | gauge | [`Stats::lateness_max`] |
 //! | `tourbillon_longest_call_seconds` | gauge | [`Stats::longest_call`] |
 //! | `tourbillon_lateness_seconds` | gauge | percentiles of [`Timer::lateness`], where the timer keeps it: with the label `quantile`, at 0.5, 0.9, 0.99 and 0.999 |
-//!
-//! # Examples
-//!
-//! ```
-//! use std::time::Duration;
-//!
-//! use tourbillon::{Timer, metrics_0_24};
-//!
-//! async fn publish_for_ever(timer: Timer) {
-//!     metrics_0_24::describe();
-//!     let mut ticks = timer.interval(Duration::from_secs(10));
-//!     loop {
-//!         ticks.tick().await;
-//!         metrics_0_24::publish(&timer, "main");
-//!     }
-//! }
-//! ```
 
-use metrics_0_24::{Key, Label, Level, Metadata, SharedString, Unit, with_recorder};
+#![forbid(unsafe_code)]
 
-use crate::engine::Stats;
-use crate::timer::Timer;
+use metrics::{Key, Label, Level, Metadata, SharedString, Unit, with_recorder};
+
+use tourbillon::Timer;
+use tourbillon::stats::Stats;
 
 static METADATA: Metadata<'static> = Metadata::new("tourbillon", Level::INFO, Some(module_path!()));
 
@@ -165,10 +165,10 @@ pub fn describe() {
 /// # Examples
 ///
 /// ```
-/// use tourbillon::{Timer, metrics_0_24};
+/// use tourbillon::Timer;
 ///
 /// // As from the handler of a scrape.
-/// metrics_0_24::publish(&Timer::global(), "global");
+/// tourbillon_metrics::publish(&Timer::global(), "global");
 /// ```
 pub fn publish(timer: &Timer, name: impl Into<SharedString>) {
     let timer_label = Label::new("timer", name);

@@ -1,19 +1,53 @@
 //! The counters, as a recorder of `metrics` sees them.
 
+// Counts in the atomics of `std`, which metrics does not on a processor of 32 bits.
+#![cfg(target_pointer_width = "64")]
+
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use metrics_0_24::{
+use metrics::{
     Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
     with_local_recorder,
 };
 use tourbillon::Timer;
-use tourbillon::metrics_0_24::{describe, publish};
 use tourbillon::virtual_time::VirtualClock;
+use tourbillon_metrics::{describe, publish};
 
-use crate::support::*;
+const SECOND: Duration = Duration::from_secs(1);
+
+const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// A waker that runs a closure.
+fn callback(action: impl Fn() + Send + Sync + 'static) -> Waker {
+    struct Callback<F>(F);
+
+    impl<F: Fn() + Send + Sync + 'static> Wake for Callback<F> {
+        fn wake(self: Arc<Self>) {
+            (self.0)();
+        }
+    }
+
+    Waker::from(Arc::new(Callback(action)))
+}
+
+fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+/// A timer on a virtual clock, and the clock.
+fn virtual_timer() -> (Timer, VirtualClock) {
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
+    (timer, clock)
+}
 
 type Cells = Mutex<BTreeMap<String, Arc<AtomicU64>>>;
 
