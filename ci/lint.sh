@@ -37,7 +37,7 @@ cargo doc --quiet --no-deps --document-private-items --all-features
 for list in list canaries web; do
     faulty_copy target/faults ci/mutants/$list >/dev/null
 done
-for crate in cron metrics; do
+for crate in cron metrics tower; do
     faulty_copy target/faults ci/mutants/$crate crates/$crate >/dev/null
 done
 for list in durable-canaries durable-replication; do

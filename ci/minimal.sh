@@ -10,8 +10,9 @@ cd $copy
 
 # These alone, without what only their tests need.
 members='"crates/cron", "crates/crontab", "crates/durable", "crates/http-limits", "crates/metrics"'
+members="$members, \"crates/tower\""
 sed -i "/^members = \[/,/^\]/c members = [$members]" Cargo.toml
-for manifest in Cargo.toml crates/{cron,crontab,durable,http-limits,metrics}/Cargo.toml; do
+for manifest in Cargo.toml crates/{cron,crontab,durable,http-limits,metrics,tower}/Cargo.toml; do
     awk '/^\[/ { tests = /dev-dependencies/ } !tests' $manifest >$manifest.new
     mv $manifest.new $manifest
 done

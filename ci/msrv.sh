@@ -9,7 +9,7 @@
 version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 export CARGO_TARGET_DIR=target/msrv
 [ $# -gt 0 ] || set -- tourbillon tourbillon-cron tourbillon-crontab tourbillon-durable \
-    tourbillon-http-limits tourbillon-metrics
+    tourbillon-http-limits tourbillon-metrics tourbillon-tower
 packages=("${@/#/--package=}")
 
 if rustup run "$version" rustc --version >/dev/null 2>&1; then

@@ -101,7 +101,6 @@
 //! | `aws-smithy-async` | the AWS SDK: `AsyncSleep` and `TimeSource` for [`Timer`] |
 //! | `embedded-hal-async` | `DelayNs` for [`Timer`] |
 //! | `quinn-0_11` | quinn 0.11: `AsyncTimer` for [`Sleep`], and a module with a `Runtime` |
-//! | `tower-service-0_3` | a module with tower's timeout, and with one that answers, as layers and as services |
 //! | `wasm-bindgen` | timers in browsers and Node.js, on wasm32-unknown-unknown; see [the guide](guide::migration#on-wasm32) |
 //! | `pending` | `Timer::pending`, a list of the armed timers with the places that made them |
 //! | `tracing` | spans and events of tracing 0.1 for drivers and late timers |
@@ -250,8 +249,6 @@ pub use timer::functions::{interval, interval_at, sleep, sleep_until, timeout, t
 pub use timer::shared::Timer;
 #[cfg(all(feature = "quinn-0_11", not(target_os = "none")))]
 pub use traits::quinn_0_11;
-#[cfg(all(feature = "tower-service-0_3", not(target_os = "none")))]
-pub use traits::tower_service_0_3;
 
 /// The README's examples, tested.
 #[cfg(doctest)]

@@ -17,5 +17,3 @@ mod embedded_hal_async;
 mod hyper;
 #[cfg(all(feature = "quinn-0_11", not(target_os = "none")))]
 pub mod quinn_0_11;
-#[cfg(all(feature = "tower-service-0_3", not(target_os = "none")))]
-pub mod tower_service_0_3;

@@ -44,7 +44,6 @@ mod wall;
     feature = "hyper",
     feature = "pending",
     feature = "quinn-0_11",
-    feature = "tower-service-0_3",
     feature = "tracing",
 )))]
 #[test]

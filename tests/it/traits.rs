@@ -8,5 +8,3 @@ mod embedded_hal_async;
 mod hyper;
 #[cfg(feature = "quinn-0_11")]
 mod quinn_0_11;
-#[cfg(feature = "tower-service-0_3")]
-mod tower_service_0_3;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tourbillon::compat::Delay;
 use tourbillon::queue::{DelayQueue, TimeoutQueue};
-use tourbillon::tower_service_0_3::{Timeout, TimeoutLayer, TimeoutOrElse, TimeoutOrElseLayer};
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon::wall::sleep_until_wall;
 use tourbillon::{FutureExt, StreamExt, Timer};
+use tourbillon_tower::{Timeout, TimeoutLayer, TimeoutOrElse, TimeoutOrElseLayer};
 
 /// Each is a call in real time.
 macro_rules! real_time {

@@ -12,9 +12,9 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tourbillon::deadline::Deadline;
-use tourbillon::tower_service_0_3::{TimeoutLayer, TimeoutOrElseLayer};
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{Elapsed, Timer};
+use tourbillon_tower::{TimeoutLayer, TimeoutOrElseLayer};
 use tower::retry::Policy;
 use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 

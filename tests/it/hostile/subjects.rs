@@ -58,7 +58,7 @@ pub(super) fn make(world: &Arc<World>) -> Box<dyn Subject> {
 #[allow(unused_variables, reason = "without features there are none")]
 fn foreign_trait(world: &Arc<World>, span: Duration) -> Box<dyn Subject> {
     let timer = world.timer();
-    match world.random(5) {
+    match world.random(4) {
         #[cfg(feature = "hyper")]
         0 => Box::new(Fut(Some(hyper::rt::Timer::sleep(timer, span)))),
         #[cfg(feature = "aws-smithy-async")]
@@ -72,13 +72,6 @@ fn foreign_trait(world: &Arc<World>, span: Duration) -> Box<dyn Subject> {
         }
         #[cfg(feature = "quinn-0_11")]
         3 => Box::new(Quinn(Box::pin(timer.sleep(span)))),
-        #[cfg(feature = "tower-service-0_3")]
-        4 => {
-            use tourbillon::tower_service_0_3::Timeout;
-            use tower_service_0_3::Service as _;
-            let mut service = Timeout::with_timer(Service(Arc::clone(world)), span, timer.clone());
-            future(service.call(()))
-        }
         _ => Box::new(timer.sleep(span)),
     }
 }
@@ -230,36 +223,5 @@ impl Subject for Quinn {
 
     fn disturb(&mut self, world: &Arc<World>) {
         self.0.as_mut().reset(world.timer().now() + world.span().min(3600 * SECOND));
-    }
-}
-
-/// A service whose responses are hostile.
-#[cfg(feature = "tower-service-0_3")]
-struct Service(Arc<World>);
-
-#[cfg(feature = "tower-service-0_3")]
-impl tower_service_0_3::Service<()> for Service {
-    type Response = Value;
-    type Error = std::convert::Infallible;
-    type Future = Response;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, (): ()) -> Response {
-        Response(Source::new(&self.0))
-    }
-}
-
-#[cfg(feature = "tower-service-0_3")]
-struct Response(Source);
-
-#[cfg(feature = "tower-service-0_3")]
-impl Future for Response {
-    type Output = Result<Value, std::convert::Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Future::poll(Pin::new(&mut self.0), cx).map(Ok)
     }
 }

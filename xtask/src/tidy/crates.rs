@@ -379,6 +379,17 @@ pub const CRATES: &[Crate] = &[
         unsafe_files: &[],
     },
     Crate {
+        name: "tourbillon-tower",
+        folder: "crates/tower/src/",
+        roots: &["lib.rs"],
+        layers: &["lib", "or_else"],
+        drawn_in: None,
+        upward: &[],
+        clauses: 20,
+        reserved: &[],
+        unsafe_files: &[],
+    },
+    Crate {
         name: "xtask",
         folder: "xtask/src/",
         roots: &["main.rs"],

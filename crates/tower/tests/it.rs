@@ -1,18 +1,30 @@
 //! tower's request timeout.
 
 use std::fmt;
-use std::future::{Ready, ready};
-use std::task::{Context, Poll};
+use std::future::{Future, Ready, ready};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tourbillon::deadline::Deadline;
-use tourbillon::tower_service_0_3::{Timeout, TimeoutLayer, TimeoutOrElse, TimeoutOrElseLayer};
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{Elapsed, Sleep, Timer};
-use tower_layer_0_3::Layer;
-use tower_service_0_3::Service;
+use tourbillon_tower::{Timeout, TimeoutLayer, TimeoutOrElse, TimeoutOrElseLayer};
+use tower_layer::Layer;
+use tower_service::Service;
 
-use crate::support::*;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A timer on a virtual clock, and the clock.
+fn virtual_timer() -> (Timer, VirtualClock) {
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
+    (timer, clock)
+}
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
 
 #[derive(Debug, PartialEq)]
 struct Refused;

@@ -6,13 +6,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tower_layer_0_3::Layer;
-use tower_service_0_3::Service;
+use tower_layer::Layer;
+use tower_service::Service;
 
-use crate::deadline::Deadline;
-use crate::time::Instant;
-use crate::timeout::Timeout as TimeoutFuture;
-use crate::timer::Timer;
+use tourbillon::deadline::Deadline;
+use tourbillon::time::Instant;
+use tourbillon::{Timeout as TimeoutFuture, Timer};
 
 /// Limit of a request's time, for a [`TimeoutOrElse`]: a [`Duration`] for all requests, or a
 /// function that finds the [`Deadline`] of each.
@@ -46,10 +45,10 @@ impl<Request, F: Fn(&Request, Instant) -> Deadline> Limit<Request> for F {
 /// In axum, where a layer must not fail:
 ///
 /// ```
-/// # extern crate tower_layer_0_3 as tower;
+/// # extern crate tower_layer as tower;
 /// use std::time::Duration;
 ///
-/// use tourbillon::tower_service_0_3::TimeoutOrElseLayer;
+/// use tourbillon_tower::TimeoutOrElseLayer;
 /// use tower::Layer;
 ///
 /// // There: `|| StatusCode::GATEWAY_TIMEOUT.into_response()`, and `Router::layer(layer)`.
@@ -61,11 +60,11 @@ impl<Request, F: Fn(&Request, Instant) -> Deadline> Limit<Request> for F {
 /// A limit for each request, as its caller set it, and at most 30 seconds:
 ///
 /// ```
-/// # extern crate tower_layer_0_3 as tower;
+/// # extern crate tower_layer as tower;
 /// use std::time::{Duration, Instant};
 ///
 /// use tourbillon::deadline::Deadline;
-/// use tourbillon::tower_service_0_3::TimeoutOrElseLayer;
+/// use tourbillon_tower::TimeoutOrElseLayer;
 /// # use tower::Layer;
 ///
 /// struct Request {
@@ -104,7 +103,7 @@ impl<A, L> TimeoutOrElseLayer<A, L> {
     /// use std::time::Duration;
     ///
     /// use tourbillon::Timer;
-    /// use tourbillon::tower_service_0_3::TimeoutOrElseLayer;
+    /// use tourbillon_tower::TimeoutOrElseLayer;
     ///
     /// let timer = Timer::builder().build()?;
     /// let layer = TimeoutOrElseLayer::with_timer(Duration::from_secs(5), || 504, timer);
@@ -140,13 +139,13 @@ impl<S, A: Clone, L: Clone> Layer<S> for TimeoutOrElseLayer<A, L> {
 /// # Examples
 ///
 /// ```
-/// # extern crate tower_service_0_3 as tower;
+/// # extern crate tower_service as tower;
 /// use std::convert::Infallible;
 /// use std::future::{Pending, pending};
 /// use std::task::{Context, Poll};
 /// use std::time::Duration;
 ///
-/// use tourbillon::tower_service_0_3::TimeoutOrElse;
+/// use tourbillon_tower::TimeoutOrElse;
 /// use tower::Service;
 ///
 /// struct Silence;
@@ -190,7 +189,7 @@ impl<S, A, L> TimeoutOrElse<S, A, L> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use tourbillon::tower_service_0_3::TimeoutOrElse;
+    /// use tourbillon_tower::TimeoutOrElse;
     /// use tourbillon::Timer;
     /// use tourbillon::virtual_time::VirtualClock;
     ///
@@ -236,11 +235,11 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        // The sleep first, so that what the service does in the call itself counts.
+        // The deadline first, so that the time that the call itself takes counts.
         let deadline = self.limit.deadline(&request, self.timer.now());
-        let sleep = self.timer.sleep_until(deadline);
         let answer = self.answer.clone();
-        ResponseOrElse { response: TimeoutFuture::new(self.service.call(request), sleep), answer }
+        let response = self.service.call(request);
+        ResponseOrElse { response: self.timer.timeout_at(deadline, response), answer }
     }
 }
 
@@ -253,7 +252,7 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// Panics as a [`Timeout`](crate::Timeout) does, and if the function that answers panics.
+    /// Panics as a [`Timeout`](tourbillon::Timeout) does, and if the function that answers panics.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled or awaited"]
     pub struct ResponseOrElse<F, A> {

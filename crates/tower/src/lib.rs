@@ -1,13 +1,24 @@
 //! tower: a limit on the time that a service takes for a request.
 //!
-//! Needs the feature `tower-service-0_3`. The traits are those of tower-service and tower-layer
-//! 0.3, which tower 0.4 and 0.5 share.
+//! ```
+//! use std::time::Duration;
+//!
+//! use tourbillon_tower::TimeoutLayer;
+//!
+//! // For `tower::ServiceBuilder::layer`, on any executor.
+//! let layer = TimeoutLayer::new(Duration::from_secs(5));
+//! # drop(layer);
+//! ```
+//!
+//! The traits are those of tower-service and tower-layer 0.3, which tower 0.4 and 0.5 share.
 //!
 //! tower's own `timeout` needs tokio's timer. These types have its names and its behaviour, so only
-//! an import changes. The boxed error is this crate's [`Elapsed`](crate::Elapsed).
+//! an import changes. The boxed error is tourbillon's [`Elapsed`](tourbillon::Elapsed).
 //!
 //! [`TimeoutOrElse`] answers with a response of yours instead, and adds no error. Its limit may
 //! differ from request to request.
+
+#![forbid(unsafe_code)]
 
 mod or_else;
 
@@ -18,13 +29,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tower_layer_0_3::Layer;
-use tower_service_0_3::Service;
+use tower_layer::Layer;
+use tower_service::Service;
 
 pub use or_else::{Limit, ResponseOrElse, TimeoutOrElse, TimeoutOrElseLayer};
 
-use crate::timeout::Timeout as TimeoutFuture;
-use crate::timer::Timer;
+use tourbillon::deadline::Deadline;
+use tourbillon::{Timeout as TimeoutFuture, Timer};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -33,10 +44,10 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// # Examples
 ///
 /// ```
-/// # extern crate tower_layer_0_3 as tower;
+/// # extern crate tower_layer as tower;
 /// use std::time::Duration;
 ///
-/// use tourbillon::tower_service_0_3::TimeoutLayer;
+/// use tourbillon_tower::TimeoutLayer;
 /// use tower::Layer;
 ///
 /// // What a `tower::ServiceBuilder` or an axum `Router` does with it in `.layer(..)`.
@@ -64,7 +75,7 @@ impl TimeoutLayer {
     /// use std::time::Duration;
     ///
     /// use tourbillon::Timer;
-    /// use tourbillon::tower_service_0_3::TimeoutLayer;
+    /// use tourbillon_tower::TimeoutLayer;
     ///
     /// let timer = Timer::builder().build()?;
     /// let layer = TimeoutLayer::with_timer(Duration::from_secs(5), timer);
@@ -86,24 +97,24 @@ impl<S> Layer<S> for TimeoutLayer {
 /// A service that limits the time of a request.
 ///
 /// The time counts from the call, not from the first poll of the response, and does not include the
-/// wait until the service is ready. As in a [`Timeout`](crate::Timeout), the response is polled
-/// first: if it is ready it is returned, even if it is late.
+/// wait until the service is ready. As in a [`Timeout`](tourbillon::Timeout), the response is
+/// polled first: if it is ready it is returned, even if it is late.
 ///
 /// # Errors
 ///
-/// The inner service's, boxed; and [`Elapsed`](crate::Elapsed), boxed.
+/// The inner service's, boxed; and [`Elapsed`](tourbillon::Elapsed), boxed.
 ///
 /// # Examples
 ///
 /// ```
-/// # extern crate tower_service_0_3 as tower;
+/// # extern crate tower_service as tower;
 /// use std::convert::Infallible;
 /// use std::future::{Pending, pending};
 /// use std::task::{Context, Poll};
 /// use std::time::Duration;
 ///
 /// use tourbillon::Elapsed;
-/// use tourbillon::tower_service_0_3::Timeout;
+/// use tourbillon_tower::Timeout;
 /// use tower::Service;
 ///
 /// struct Silence;
@@ -146,7 +157,7 @@ impl<S> Timeout<S> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use tourbillon::tower_service_0_3::Timeout;
+    /// use tourbillon_tower::Timeout;
     /// use tourbillon::Timer;
     /// use tourbillon::virtual_time::VirtualClock;
     ///
@@ -170,7 +181,7 @@ impl<S> Timeout<S> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use tourbillon::tower_service_0_3::Timeout;
+    /// use tourbillon_tower::Timeout;
     ///
     /// let mut service = Timeout::new(1, Duration::from_secs(5));
     /// *service.get_mut() += 1;
@@ -200,9 +211,10 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        // The sleep first, so that what the service does in the call itself counts.
-        let sleep = self.timer.sleep(self.limit);
-        ResponseFuture { response: TimeoutFuture::new(self.service.call(request), sleep) }
+        // The deadline first, so that the time that the call itself takes counts.
+        let deadline = Deadline::after(self.timer.now(), self.limit);
+        let response = self.service.call(request);
+        ResponseFuture { response: self.timer.timeout_at(deadline, response) }
     }
 }
 
@@ -215,7 +227,7 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// Panics as a [`Timeout`](crate::Timeout) does.
+    /// Panics as a [`Timeout`](tourbillon::Timeout) does.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled or awaited"]
     pub struct ResponseFuture<F> {
