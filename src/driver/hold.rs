@@ -45,7 +45,7 @@ impl fmt::Debug for Hold {
 #[derive(Clone)]
 pub(super) struct Holds(StdArc<PerProcess<Meeting>>);
 
-/// Meeting place of threads that hold a clock meet those that wait to move it.
+/// State shared by the threads that hold a clock and the threads that wait to move it.
 struct Meeting {
     state: Mutex<State>,
     /// Signalled when the last hold has gone, and when a future of `block_on` is woken.

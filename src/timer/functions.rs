@@ -108,7 +108,10 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(sleep_until(start), period)
 }
 
-/// Gives up on `future` once `limit` has passed; makes a [`Timeout`].
+/// Gives up on `future` once `limit` has passed.
+///
+/// Returns a [`Timeout`], a future: its output is `Ok` with the output of `future`, or `Err` with
+/// [`Elapsed`](crate::Elapsed) if the limit passed first. `future` is dropped with the `Timeout`.
 ///
 /// The limit counts from this call, and not from the first poll: the same as [`timeout_at`] with
 /// `limit` from now. So the time that a task waits for its executor counts, and a request that was
@@ -150,8 +153,10 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
     Timeout::new(future.into_future(), sleep(limit))
 }
 
-/// Gives up on `future` once `deadline` has come, an [`Instant`] or a [`Deadline`]; makes a
-/// [`Timeout`].
+/// Gives up on `future` once `deadline` has come, an [`Instant`] or a [`Deadline`].
+///
+/// Returns a [`Timeout`], a future: its output is `Ok` with the output of `future`, or `Err` with
+/// [`Elapsed`](crate::Elapsed) if the deadline came first. `future` is dropped with the `Timeout`.
 ///
 /// Reads no clock before the first poll at which `future` is pending.
 ///
