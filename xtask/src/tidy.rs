@@ -3,10 +3,10 @@
 mod comments;
 mod crates;
 mod documents;
-mod features;
 mod imports;
 mod layers;
 mod locks;
+mod named_tests;
 mod packages;
 mod real_time;
 mod scripts;
@@ -59,7 +59,7 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>, String> {
         }
     }
     documents::faults(tree, &mut breaches);
-    features::check(tree, &mut breaches);
+    named_tests::check(tree, &mut breaches);
     lines(tree, &mut breaches);
     Ok(breaches)
 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use super::{check, features};
+use super::check;
 use crate::tree::Tree;
 
 /// The repository, which breaks no rule.
@@ -291,46 +291,6 @@ fn a_test_that_a_document_names_and_that_is_none_is_found() {
         "browser/live.test.mjs::it runs now when it is asked to",
     ] {
         garden.plant(None, features, &format!("Shown by `{name}`."));
-    }
-    garden.harvest();
-}
-
-#[test]
-fn a_feature_without_what_shows_it_is_found() {
-    let file = "crates/tourbillond/docs/FEATURES.md";
-    let table = |own: &str, other: &str, below: &str| {
-        let row = |name: &str| match name {
-            "**tourbillond**" => format!("| {name} | {own} |"),
-            _ => format!("| {name} | {other} |"),
-        };
-        let rows = features::SYSTEMS.map(row).join("\n");
-        format!("## Planted\n\n| | A |\n|---|---|\n{rows}\n\n{below}")
-    };
-    let shown = "- A: `tests/api/access.rs::a_token_is_good_for_its_app_and_its_scope`";
-    let none = "a feature of ours without what shows it";
-    let no_source = "a feature of another system without its source";
-    let mut garden = Garden::new();
-    for (rule, text) in [
-        (Some(none), table("yes", "unknown", "")),
-        (Some(none), table("nothing else", "unknown", "")),
-        (Some(none), table("yes", "unknown", "- A: certainly.")),
-        (Some(none), table("yes", "unknown", &format!("## Next\n\n{shown}"))),
-        (None, table("yes", "unknown", shown)),
-        (None, table("no", "unknown", "")),
-        (None, table("untested: what it may be", "unknown", "")),
-        (Some(no_source), table("no", "yes", "")),
-        (Some(no_source), table("no", "[yes][no-such-link]", "")),
-        (None, table("no", "[yes][r-readme]", "")),
-        (
-            Some("a table of features without a cell for each system"),
-            table("no", "unknown", "").replace("| River | unknown |\n", ""),
-        ),
-        (
-            Some("a table of features without a cell for each system"),
-            table("no", "unknown", "").replace("| River | unknown |", "| River |"),
-        ),
-    ] {
-        garden.plant(rule, file, &text);
     }
     garden.harvest();
 }
