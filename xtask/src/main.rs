@@ -2,6 +2,8 @@
 
 mod checks;
 mod figures;
+mod history;
+mod ratchets;
 mod tidy;
 mod tree;
 
@@ -18,11 +20,15 @@ fn main() -> ExitCode {
         }
         ["tidy"] => report(tidy()),
         ["figures"] => report(write_figures()),
+        ["ratchets"] => report(write_ratchets()),
+        ["subject", subject] => report(Ok(history::is_subject(subject))),
         _ => {
             eprintln!(
                 "usage: cargo xtask        list all checks\n       \
                  cargo xtask tidy   check the rules that no compiler does, in every crate\n       \
-                 cargo xtask figures   write the kept runs' figures into the documents"
+                 cargo xtask figures   write the kept runs' figures into the documents\n       \
+                 cargo xtask ratchets   lower the limits on weight to the tree\n       \
+                 cargo xtask subject TEXT   check the subject of a commit"
             );
             ExitCode::from(2)
         }
@@ -51,7 +57,13 @@ fn tracked() -> Result<tree::Tree, String> {
 
 /// Prints all breaches. Returns whether there are none.
 fn tidy() -> Result<bool, String> {
-    let breaches = tidy::check(&tracked()?)?;
+    let tree = tracked()?;
+    let mut breaches = tidy::check(&tree)?;
+    let history = history::History::read(root());
+    breaches.extend(tidy::limits(&tree, history.as_ref()));
+    if history.is_none() {
+        println!("not checked: the history, which git does not have here");
+    }
     let mut rule = "";
     for breach in &breaches {
         if rule != breach.rule {
@@ -61,6 +73,12 @@ fn tidy() -> Result<bool, String> {
         println!("{}", breach.found);
     }
     Ok(breaches.is_empty())
+}
+
+fn write_ratchets() -> Result<bool, String> {
+    let text = ratchets::lowered(&tracked()?);
+    std::fs::write(root().join(ratchets::FILE), text).map_err(|error| error.to_string())?;
+    Ok(true)
 }
 
 fn write_figures() -> Result<bool, String> {

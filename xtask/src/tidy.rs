@@ -15,8 +15,9 @@ mod source;
 mod tests;
 mod words;
 
-use crate::figures;
+use crate::history::History;
 use crate::tree::Tree;
+use crate::{figures, ratchets};
 
 /// A place that breaks a rule.
 #[derive(Debug)]
@@ -62,6 +63,16 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>, String> {
     named_tests::check(tree, &mut breaches);
     lines(tree, &mut breaches);
     Ok(breaches)
+}
+
+/// Checks the weight of the repository, and the commits if git has them.
+pub fn limits(tree: &Tree, history: Option<&History>) -> Vec<Breach> {
+    let rule = "weight that is not that of the limits";
+    let faults = ratchets::faults(tree).into_iter();
+    let weight = faults.map(|(line, what)| breach(rule, ratchets::FILE, line, &what));
+    let commits = history.into_iter().flat_map(|history| history.faults(tree));
+    let commits = commits.map(|(rule, found)| Breach { rule: rule.to_owned(), found });
+    weight.chain(commits).collect()
 }
 
 /// Checks single lines, of every file.

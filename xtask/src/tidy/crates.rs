@@ -393,7 +393,7 @@ pub const CRATES: &[Crate] = &[
         name: "xtask",
         folder: "xtask/src/",
         roots: &["main.rs"],
-        layers: &["main", "tidy", "checks", "figures", "tree"],
+        layers: &["main", "tidy", "checks", "history", "ratchets", "figures", "tree"],
         drawn_in: None,
         upward: &[],
         clauses: 20,

@@ -4,7 +4,9 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use super::check;
+use super::{check, limits};
+use crate::history::{History, is_subject};
+use crate::ratchets;
 use crate::tree::Tree;
 
 /// The repository, which breaks no rule.
@@ -62,7 +64,9 @@ impl Garden {
 
 #[test]
 fn the_repository_breaks_no_rule() {
-    let breaches = check(&CLEAN).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut breaches = check(&CLEAN).unwrap();
+    breaches.extend(limits(&CLEAN, History::read(root).as_ref()));
     assert!(breaches.is_empty(), "{breaches:#?}");
 }
 
@@ -573,4 +577,78 @@ fn an_action_by_its_tag_is_found() {
     garden.plant(rule, workflow, "      - uses: actions/checkout@v7");
     garden.plant(rule, workflow, "      - uses: actions/cache");
     garden.harvest();
+}
+
+#[test]
+fn weight_above_a_limit_and_clearly_below_it_is_found() {
+    let mut garden = Garden::new();
+    let clauses = "// It is shown what is in it, one that is there, as it was.\n\n";
+    for (file, text, row, column) in [
+        ("src/wall.rs", "\n".repeat(301), "core", 0),
+        ("crates/durable/tests/engine.rs", "\n".repeat(301), "crates/durable", 0),
+        ("crates/http-limits/src/limits.rs", clauses.repeat(20), "crates/http-limits", 3),
+        ("ci/planted.sh", String::new(), "scripts", 0),
+        ("crates/planted/src/lib.rs", String::new(), "crates/planted", 0),
+    ] {
+        let mut tree = CLEAN.clone();
+        let before = tree.get(file).unwrap_or_default().to_owned();
+        tree.put(file, format!("{before}\n{text}"));
+        let found = limits(&tree, None);
+        let of_row = |breach: &&super::Breach| breach.found.contains(&format!(": {row}: "));
+        assert_eq!(found.iter().filter(of_row).count(), column.max(1), "{found:?}");
+        assert_eq!(found.iter().filter(|breach| !of_row(breach)).count(), 0, "{found:?}");
+        // Written anew, it keeps a limit and takes a package that is new.
+        tree.put(ratchets::FILE, ratchets::lowered(&tree));
+        assert_eq!(limits(&tree, None).is_empty(), row == "crates/planted");
+    }
+    for (row, other) in [("scripts", "scripts 999"), ("core", "core 999900 99.9 99.9 99.9")] {
+        let text = garden.tree.get(ratchets::FILE).unwrap();
+        let lines = text.lines().map(|line| if line.starts_with(row) { other } else { line });
+        let loose = lines.collect::<Vec<_>>().join("\n");
+        garden.tree.put(ratchets::FILE, loose);
+        assert!(limits(&garden.tree, None).iter().all(|breach| breach.found.contains("lowers")));
+        assert!(!limits(&garden.tree, None).is_empty());
+        garden.tree.put(ratchets::FILE, ratchets::lowered(&garden.tree));
+        assert_eq!(limits(&garden.tree, None).len(), 0);
+    }
+}
+
+#[test]
+fn a_limit_that_rises_without_a_new_reason_is_found() {
+    for (before, now, is_found) in [
+        ("scripts 1", "scripts 2", true),
+        ("scripts 1", "scripts 2 # needed", false),
+        ("scripts 1 # needed", "scripts 2 # needed", true),
+        ("scripts 1 # needed", "scripts 2 # needed too", false),
+        ("core 100 1.0 1.0 1.0", "core 100 1.0 1.0 1.1", true),
+        ("scripts 2", "scripts 1", false),
+    ] {
+        let mut tree = CLEAN.clone();
+        tree.put(ratchets::FILE, now.to_owned());
+        let history = History { commits: Vec::new(), limits: vec![before.to_owned()] };
+        assert_eq!(history.faults(&tree).len(), usize::from(is_found), "{before} -> {now}");
+    }
+}
+
+#[test]
+fn a_merge_and_a_subject_without_an_area_are_found() {
+    for (subject, is_right) in [
+        ("wheel: fewer lists", true),
+        ("durable, ci: two of them", true),
+        ("fewer lists", false),
+        (": fewer lists", false),
+        ("style: a line of 100 columns", false),
+        ("merge: small", false),
+        ("Merge branch 'pagedata': into pageui", false),
+    ] {
+        assert_eq!(is_subject(subject), is_right, "{subject}");
+    }
+    assert!(is_subject(&format!("ci: {}", "x".repeat(68))));
+    assert!(!is_subject(&format!("ci: {}", "x".repeat(69))));
+    let commit = |parents, subject: &str| ("1a2b3c4".to_owned(), parents, subject.to_owned());
+    let commits = vec![commit(1, "ci: right"), commit(2, "ci: joined"), commit(1, "wrong")];
+    let history = History { commits, limits: Vec::new() };
+    let found = history.faults(&CLEAN);
+    let rules = found.iter().map(|(rule, _)| *rule).collect::<Vec<_>>();
+    assert_eq!(rules, ["merge commits", "subjects that are not `area: what`"]);
 }
