@@ -1,6 +1,6 @@
 //! Rules on comments in code.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use super::crates::Crate;
 use super::documents::{backquoted, is_name};
@@ -19,7 +19,7 @@ pub fn check(
     of: &Crate,
     tree: &Tree,
     sources: &[Source],
-    defined: &BTreeSet<&str>,
+    defined: &HashSet<&str>,
     breaches: &mut Vec<Breach>,
 ) {
     let mut read = Paragraphs::default();
@@ -100,7 +100,7 @@ fn orderings(source: &Source, lines: &[&str], breaches: &mut Vec<Breach>) {
 }
 
 /// Names that an `ORDERING:` comment gives are there, and models that any comment gives.
-fn names(source: &Source, lines: &[&str], defined: &BTreeSet<&str>, breaches: &mut Vec<Breach>) {
+fn names(source: &Source, lines: &[&str], defined: &HashSet<&str>, breaches: &mut Vec<Breach>) {
     let mut reasons = false;
     let mut before = "";
     for (number, line) in (1..).zip(lines) {

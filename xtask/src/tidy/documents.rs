@@ -1,6 +1,6 @@
 //! Rules on prose: what it names is there, and it says nothing twice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::source::Source;
 use super::{Breach, breach};
@@ -17,12 +17,7 @@ const GENERATED: &str = "benches/RESULTS.md";
 const OF_OTHERS: [&str; 2] = ["docs/PLATFORMS.md", "src/guide/migration.md"];
 
 /// Checks all documents, and the sentences of all comments.
-pub fn check(
-    tree: &Tree,
-    sources: &[Source],
-    defined: &BTreeSet<&str>,
-    breaches: &mut Vec<Breach>,
-) {
+pub fn check(tree: &Tree, sources: &[Source], defined: &HashSet<&str>, breaches: &mut Vec<Breach>) {
     for (file, text) in tree.ending(".md").filter(|(file, _)| *file != GENERATED) {
         let prose = (1..).zip(prose_lines(text)).filter(|_| !OF_OTHERS.contains(&file));
         for (number, line) in prose {
@@ -125,7 +120,7 @@ fn is_there(tree: &Tree, document: &str, path: &str) -> bool {
 }
 
 /// Returns all names in the code of all files: a test, a constant, a table's column.
-pub fn identifiers(tree: &Tree) -> BTreeSet<&str> {
+pub fn identifiers(tree: &Tree) -> HashSet<&str> {
     // The program itself names what is not there, in its tests.
     let is_code = |file: &str| {
         !file.ends_with(".md") && !file.ends_with(".lock") && !file.starts_with("xtask/")

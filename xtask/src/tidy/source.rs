@@ -1,6 +1,7 @@
 //! Rust files, as the compiler reads them: with their modules, and without what only tests have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{LazyLock, Mutex};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::punctuated::Punctuated;
@@ -10,8 +11,14 @@ use syn::{Attribute, Meta, Token, UseTree};
 
 use crate::tree::Tree;
 
+/// Files that were read before, by path, module and text: tests read most of them many times over.
+static READ: LazyLock<Mutex<HashMap<Key, Read>>> = LazyLock::new(Mutex::default);
+
+type Key = (String, Vec<String>, String);
+type Read = (Source, Vec<Child>);
+
 /// A file of a crate's product code.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Source {
     /// Path from the repository's root.
     pub file: String,
@@ -28,7 +35,7 @@ pub struct Source {
 }
 
 /// A field or a static.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Place {
     /// Name; that of its type for a field without one.
     pub name: String,
@@ -65,20 +72,18 @@ fn walk(
         return Ok(());
     }
     let text = tree.get(file).ok_or_else(|| format!("{file}: there is no such file"))?;
-    let parsed = syn::parse_file(text)
-        .map_err(|error| format!("{file}:{}: {error}", error.span().start().line))?;
-    let mut reader = Reader { module: module.to_vec(), children: Vec::new(), read: None };
-    let source = Source {
-        file: file.to_owned(),
-        paths: Vec::new(),
-        places: Vec::new(),
-        unsafe_lines: Vec::new(),
-        test_lines: Vec::new(),
+    let key = (file.to_owned(), module.to_vec(), text.to_owned());
+    let known = READ.lock().expect("no reader panics").get(&key).cloned();
+    let (source, children) = match known {
+        Some(read) => read,
+        None => {
+            let read = parse(file, module, text)?;
+            READ.lock().expect("no reader panics").insert(key, read.clone());
+            read
+        }
     };
-    reader.read = Some(source);
-    reader.visit_file(&parsed);
-    found.extend(reader.read.map(|source| (file.to_owned(), source)));
-    for child in reader.children {
+    found.insert(file.to_owned(), source);
+    for child in children {
         let inside = child.module[module.len()..].join("/");
         let (folder, stem) = file.rsplit_once('/').unwrap_or(("", file));
         let folder = match stem {
@@ -102,6 +107,21 @@ fn walk(
     Ok(())
 }
 
+fn parse(file: &str, module: &[String], text: &str) -> Result<Read, String> {
+    let parsed = syn::parse_file(text)
+        .map_err(|error| format!("{file}:{}: {error}", error.span().start().line))?;
+    let source = Source {
+        file: file.to_owned(),
+        paths: Vec::new(),
+        places: Vec::new(),
+        unsafe_lines: Vec::new(),
+        test_lines: Vec::new(),
+    };
+    let mut reader = Reader { module: module.to_vec(), children: Vec::new(), read: Some(source) };
+    reader.visit_file(&parsed);
+    Ok((reader.read.expect("a file is being read"), reader.children))
+}
+
 /// Returns a path without `..`.
 fn plain(path: &str) -> String {
     let mut parts = Vec::new();
@@ -116,6 +136,7 @@ fn plain(path: &str) -> String {
 }
 
 /// A module whose code is in another file.
+#[derive(Clone)]
 struct Child {
     module: Vec<String>,
     /// Values of its attributes `path`.
