@@ -13,13 +13,6 @@ use crate::sleep::Sleep;
 use crate::tick::Tick;
 use crate::time::Instant;
 
-/// Ticks that follow each other faster come in bursts anyway: to wake a task takes longer.
-const FINEST: Duration = Duration::from_micros(5);
-
-/// The tolerance of an interval whose ticks come in bursts: 262 us, the width of one of the wheel's
-/// slots.
-const BURST_TOLERANCE: Duration = Duration::from_nanos(1 << 18);
-
 /// Behavior of an [`Interval`] that is polled so late that ticks were missed.
 ///
 /// A tick is missed once the instant of the next one has come. The names are those of tokio's
@@ -97,18 +90,6 @@ impl MissedTickBehavior {
 /// delivery, except with [`MissedTickBehavior::Delay`]. No tick is delivered before its instant. An
 /// interval whose next tick lies beyond the end of the time line does not tick again.
 ///
-/// # Short periods
-///
-/// To wake a task takes some microseconds, so with a period below 5 us ticks come in bursts,
-/// however exact the timer is. With [`MissedTickBehavior::Burst`], which loses no tick, such an
-/// interval is woken once in 262 us, and then delivers all ticks that have become due. If it were
-/// woken as soon as possible, it would deliver as many, in smaller bursts, at several times the
-/// processor time.
-///
-/// A [tolerance](Self::with_tolerance) other than zero, of the interval's or of its timer's,
-/// replaces this. On a virtual clock, and if they [call](Self::call) a function, ticks fire one by
-/// one.
-///
 /// # Cancel safety
 ///
 /// Dropping the interval cancels it at once. Dropping a [`tick`](Self::tick) future loses no tick.
@@ -134,8 +115,6 @@ pub struct Interval {
     /// Not zero.
     period: Duration,
     missed: MissedTickBehavior,
-    /// True if the sleep, which was given no tolerance, has [`BURST_TOLERANCE`].
-    comes_in_bursts: bool,
 }
 
 impl Interval {
@@ -144,22 +123,7 @@ impl Interval {
     pub(crate) fn new(sleep: Sleep, period: Duration) -> Self {
         assert_period(period);
         let missed = MissedTickBehavior::default();
-        let mut interval = Self { sleep, period, missed, comes_in_bursts: false };
-        interval.tune();
-        interval
-    }
-
-    /// Gives the sleep the tolerance that goes with the period, unless it has another.
-    fn tune(&mut self) {
-        let in_bursts = self.period < FINEST
-            && self.missed == MissedTickBehavior::Burst
-            && (self.comes_in_bursts || self.sleep.is_exact())
-            && !self.sleep.engine().clock().is_virtual();
-        if in_bursts != self.comes_in_bursts {
-            self.comes_in_bursts = in_bursts;
-            let tolerance = if in_bursts { BURST_TOLERANCE } else { Duration::ZERO };
-            self.sleep.set_tolerance(tolerance);
-        }
+        Self { sleep, period, missed }
     }
 
     /// Waits for the next tick; returns the instant that it was scheduled for.
@@ -269,13 +233,9 @@ impl Interval {
         self.sleep.reset_after(delay);
     }
 
-    /// Leaves the interval as if it had not been polled for the next tick, to be fired for each
-    /// tick from now on.
+    /// Leaves the interval as if it had not been polled for the next tick.
     pub(crate) fn disarm(&mut self) {
         self.sleep.unarm();
-        if self.comes_in_bursts {
-            self.sleep.set_tolerance(Duration::ZERO);
-        }
     }
 
     /// Schedules no further tick.
@@ -340,13 +300,6 @@ impl Interval {
     #[track_caller]
     pub fn set_period(&mut self, period: Duration) {
         assert_period(period);
-        self.replace_period(period);
-        self.tune();
-    }
-
-    /// [`set_period`](Self::set_period) of one that is fired for each tick, whatever its period,
-    /// which is not zero.
-    pub(crate) fn replace_period(&mut self, period: Duration) {
         self.period = period;
     }
 
@@ -370,8 +323,6 @@ impl Interval {
     /// ```
     pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
         self.sleep.set_tolerance(tolerance);
-        self.comes_in_bursts = false;
-        self.tune();
         self
     }
 
@@ -393,7 +344,6 @@ impl Interval {
     /// Chooses what happens when ticks are missed; [`MissedTickBehavior::Burst`] by default.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed = behavior;
-        self.tune();
     }
 }
 

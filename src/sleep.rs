@@ -277,11 +277,6 @@ impl Sleep {
         Duration::from_nanos(self.slack.nanos())
     }
 
-    /// Returns whether it has no tolerance, whatever its deadline.
-    pub(crate) fn is_exact(&self) -> bool {
-        self.slack.is_none()
-    }
-
     /// Changes how much later than its deadline the sleep may be fired, so that it shares a wake-up
     /// with others. [`Builder::tolerance`](crate::timer::Builder::tolerance) says how; it sets the
     /// tolerance that a timer's sleeps begin with, which is zero by default.

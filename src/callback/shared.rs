@@ -403,11 +403,11 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
         }
         match &mut *lock(&self.stage) {
             Stage::Waiting { when: When::Every { interval, .. }, .. } => {
-                interval.replace_period(period);
+                interval.set_period(period);
                 true
             }
             Stage::Called { when: When::Every { interval, .. }, next, .. } => {
-                interval.replace_period(period);
+                interval.set_period(period);
                 *next != Next::Nothing
             }
             _ => false,
