@@ -42,9 +42,9 @@ use crate::time::Instant;
 /// function may arm, reset and cancel timers and callbacks, itself included.
 ///
 /// - **One that blocks delays all other timers of the same driver.** It must not wait for one of
-///   them: that wait never ends, and [panics](crate::guide::foreign_code) in debug builds. Hand
-///   longer work to an executor or to a thread.
-///   [`Stats::longest_call`](crate::stats::Stats::longest_call) shows how long functions take.
+///   them: [that wait never ends](crate::guide::foreign_code). Hand longer work to an executor or
+///   to a thread. [`Stats::longest_call`](crate::stats::Stats::longest_call) shows how long
+///   functions take.
 /// - A panic is caught, and counted in [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
 ///   The function is dropped, and is not called again. In browsers, where a panic cannot be caught,
 ///   it is counted, and the function is neither dropped nor called again.

@@ -15,7 +15,6 @@ mod histogram;
 #[cfg(not(target_os = "none"))]
 mod parker;
 mod per_shard;
-mod self_wait;
 mod shard;
 mod stakes;
 mod stats;
@@ -56,7 +55,6 @@ pub use histogram::Histogram;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 pub(crate) use parker::WhileHidden;
 use per_shard::{AllShards, home};
-use self_wait::SelfWait;
 pub(crate) use shard::Earliest;
 use shard::Shard;
 pub(crate) use stakes::{Stake, Stakes};
@@ -126,7 +124,6 @@ pub(crate) struct Engine {
     /// Called at the first panic that is counted.
     panic_hook: Option<StdArc<dyn Fn() + Send + Sync>>,
     calls: Calls,
-    self_wait: SelfWait,
     /// Empty without the feature `pending`.
     #[cfg_attr(not(feature = "pending"), allow(dead_code, reason = "nothing is in it"))]
     armed: Armed,
@@ -228,7 +225,6 @@ impl Engine {
             },
             panic_hook: None,
             calls: Calls::new(calls::LIMIT),
-            self_wait: SelfWait::default(),
             armed: Armed::new(),
             keeps_lateness: None,
             tolerance: Tolerance::default(),
@@ -716,34 +712,14 @@ impl Engine {
         &self.armed
     }
 
-    /// Looks whether a sleep is polled that a waker of this engine waits for. In debug builds.
-    ///
-    /// # Panics
-    ///
-    /// If so.
-    pub(crate) fn check_self_wait(&self, waker: &Waker) {
-        if !self.is_inherited() {
-            self.self_wait.check(waker);
-        }
-    }
-
-    /// Notes that a sleep is pending, for [`check_self_wait`](Self::check_self_wait).
-    pub(crate) fn note_self_wait(&self, waker: &Waker) {
-        if !self.is_inherited() {
-            self.self_wait.note(waker);
-        }
-    }
-
     fn wake(&self, batch: &mut WakeBatch, pass: &mut Pass) {
         if batch.len() == 0 {
             return;
         }
         pass.fired += batch.len();
         let _running = Running::begin();
-        let is_watched = self.self_wait.begin();
         let measured = self.calls.wake_all(&self.clock, batch);
         self.end_forked_driver(measured.panics > 0);
-        self.self_wait.end(is_watched && !self.is_inherited());
         self.count_calls(measured, pass);
     }
 

@@ -25,7 +25,6 @@
 //! | `engine/parker/windows.rs` | `fallback` | condition | Windows has no `fork` |
 //! | `engine/parker/windows/resumes.rs` | `LISTENERS` | mutex | as above |
 //! | `engine/parker/event_loop.rs` | `turn_soon` | mutex | nor has a browser |
-//! | `engine/self_wait.rs` | `waits` | mutex | has another, in its own engine; leaves its parent's alone |
 //! | `fork.rs` | `successor` | set once | makes what stands in for its parent's |
 //! | `callback/shared.rs` | `stage`, `over` | mutex, condition | takes neither: calls, cancels and resets nothing of its parent's |
 //! | `clock/steps.rs` | `SYSTEM` | set once | as `GLOBAL` |

@@ -680,20 +680,13 @@ impl Future for Sleep {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if cfg!(debug_assertions) {
-            self.engine.get().check_self_wait(cx.waker());
-        }
-        let polled = if self.is_unarmed() {
+        if self.is_unarmed() {
             self.poll_unarmed(cx.waker())
         } else if self.is_attended(cx.waker()) {
             Poll::Pending
         } else {
             self.poll_again(cx.waker())
-        };
-        if cfg!(debug_assertions) && polled.is_pending() {
-            self.engine.get().note_self_wait(cx.waker());
         }
-        polled
     }
 }
 
