@@ -25,9 +25,9 @@
 //!   may.
 //! - `Duration::MAX` never ends, and `Duration::ZERO` has always passed.
 //!
-//! Adapters use the process-wide timer unless `with_timer` names another, or
-//! [`on_timer`](StreamExt::on_timer) one for a whole chain. Making an adapter of the former kind
-//! counts as a use of the process-wide timer for [`Timer::set_global`](crate::Timer::set_global).
+//! Adapters use the process-wide timer, or that of a chain that
+//! [`on_timer`](StreamExt::on_timer) begins. Making an adapter outside such a chain counts as a use
+//! of the process-wide timer for [`Timer::set_global`](crate::Timer::set_global).
 //!
 //! # Cancel safety
 //!
@@ -53,7 +53,7 @@
 //! let clock = VirtualClock::new();
 //! let timer = Timer::builder().virtual_clock(&clock).build()?;
 //! let numbers = futures::stream::iter(1..);
-//! let mut slow = numbers.throttle(Duration::from_secs(60)).with_timer(&timer);
+//! let mut slow = numbers.on_timer(&timer).throttle(Duration::from_secs(60)).into_stream();
 //!
 //! let start = clock.now();
 //! assert_eq!(clock.block_on((&mut slow).take(3).collect::<Vec<_>>()), [1, 2, 3]);
@@ -161,7 +161,7 @@ pub trait StreamExt: Stream {
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
     /// let ticks = timer.interval(Duration::from_secs(10)).take(2);
-    /// let results = ticks.timeout(Duration::from_secs(3)).with_timer(&timer);
+    /// let results = ticks.on_timer(&timer).timeout(Duration::from_secs(3)).into_stream();
     ///
     /// let ok: Vec<_> = clock.block_on(results.map(|result| result.is_ok()).collect());
     /// assert_eq!(ok, [true, false, true]);
@@ -232,8 +232,9 @@ pub trait StreamExt: Stream {
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
     /// let start = clock.now();
-    /// let slow = futures::stream::iter(["a", "b"]).throttle(Duration::from_secs(5));
-    /// let slow = slow.with_timer(&timer).map(|item| (item, (clock.now() - start).as_secs()));
+    /// let letters = futures::stream::iter(["a", "b"]);
+    /// let slow = letters.on_timer(&timer).throttle(Duration::from_secs(5)).into_stream();
+    /// let slow = slow.map(|item| (item, (clock.now() - start).as_secs()));
     /// assert_eq!(clock.block_on(slow.collect::<Vec<_>>()), [("a", 0), ("b", 5)]);
     /// # std::io::Result::Ok(())
     /// ```
@@ -268,8 +269,8 @@ pub trait StreamExt: Stream {
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
     /// let hits = timer.interval(Duration::from_millis(40)).zip(futures::stream::iter(1..=6));
-    /// let first = hits.map(|(_, n)| n).throttle_first(Duration::from_millis(100));
-    /// let first = first.with_timer(&timer);
+    /// let hits = hits.map(|(_, n)| n).on_timer(&timer);
+    /// let first = hits.throttle_first(Duration::from_millis(100)).into_stream();
     /// assert_eq!(clock.block_on(first.collect::<Vec<_>>()), [1, 4]);
     /// # std::io::Result::Ok(())
     /// ```
@@ -309,7 +310,7 @@ pub trait StreamExt: Stream {
     ///             text
     ///         }
     ///     });
-    /// let searches = keys.debounce(Duration::from_millis(300)).with_timer(&timer);
+    /// let searches = keys.on_timer(&timer).debounce(Duration::from_millis(300)).into_stream();
     /// assert_eq!(clock.block_on(searches.collect::<Vec<_>>()), ["hey", "hey!"]);
     /// # std::io::Result::Ok(())
     /// ```
@@ -346,8 +347,8 @@ pub trait StreamExt: Stream {
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
     /// let numbers = timer.interval(Duration::from_secs(1)).zip(futures::stream::iter(1..=5));
-    /// let chunks =
-    ///     numbers.map(|(_, n)| n).chunks_timeout(9, Duration::from_secs(2)).with_timer(&timer);
+    /// let numbers = numbers.map(|(_, n)| n).on_timer(&timer);
+    /// let chunks = numbers.chunks_timeout(9, Duration::from_secs(2)).into_stream();
     /// assert_eq!(clock.block_on(chunks.collect::<Vec<_>>()), [vec![1, 2, 3], vec![4, 5]]);
     /// # std::io::Result::Ok(())
     /// ```
@@ -380,8 +381,8 @@ pub trait StreamExt: Stream {
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
     /// let percent = timer.interval(Duration::from_millis(7)).zip(futures::stream::iter(1..=100));
-    /// let shown =
-    ///     percent.map(|(_, n)| n).sample(Duration::from_millis(200)).with_timer(&timer);
+    /// let percent = percent.map(|(_, n)| n).on_timer(&timer);
+    /// let shown = percent.sample(Duration::from_millis(200)).into_stream();
     /// assert_eq!(clock.block_on(shown.collect::<Vec<_>>()), [29, 58, 86, 100]);
     /// # std::io::Result::Ok(())
     /// ```
@@ -413,7 +414,8 @@ pub trait StreamExt: Stream {
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
     /// let start = clock.now();
-    /// let late = futures::stream::iter([1, 2]).delay(Duration::from_secs(5)).with_timer(&timer);
+    /// let numbers = futures::stream::iter([1, 2]).on_timer(&timer);
+    /// let late = numbers.delay(Duration::from_secs(5)).into_stream();
     /// assert_eq!(clock.block_on(late.collect::<Vec<_>>()), [1, 2]);
     /// assert_eq!(clock.now() - start, Duration::from_secs(5));
     /// # std::io::Result::Ok(())
@@ -428,8 +430,8 @@ pub trait StreamExt: Stream {
 
     /// Begins a chain of adapters that share `timer`.
     ///
-    /// With [`with_timer`](Throttle::with_timer), an adapter that is forgotten is one in real time.
-    /// Here none can be. The process-wide timer is not used.
+    /// No adapter of the chain uses the process-wide timer. The time of each runs from the call
+    /// that makes it.
     ///
     /// # Examples
     ///

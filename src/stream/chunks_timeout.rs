@@ -12,7 +12,6 @@ use pin_project_lite::pin_project;
 
 use super::source::{PollBudget, Source};
 use crate::sleep::Sleep;
-use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout).
@@ -64,7 +63,6 @@ impl<S: Stream> ChunksTimeout<S> {
         mem::take(this.items)
     }
 
-    with_timer!(_this, timer => timer.never());
     source_methods!();
 }
 

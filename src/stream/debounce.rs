@@ -10,7 +10,6 @@ use pin_project_lite::pin_project;
 
 use super::source::{PollBudget, Source};
 use crate::sleep::Sleep;
-use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::debounce`](super::StreamExt::debounce).
@@ -31,7 +30,6 @@ impl<S: Stream> Debounce<S> {
         Self { source: Source::new(stream), held: None, sleep, quiet }
     }
 
-    with_timer!(_this, timer => timer.never());
     source_methods!();
 }
 

@@ -10,7 +10,6 @@ use pin_project_lite::pin_project;
 
 use super::source::Source;
 use crate::sleep::Sleep;
-use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::delay`](super::StreamExt::delay).
@@ -30,7 +29,6 @@ impl<S> Delay<S> {
         Self { source: Source::new(stream), sleep, span }
     }
 
-    with_timer!(this, timer => timer.sleep(this.span));
     source_methods!();
 }
 

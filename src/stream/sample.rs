@@ -11,7 +11,6 @@ use pin_project_lite::pin_project;
 use super::source::{PollBudget, Source};
 use crate::sleep::Sleep;
 use crate::tick::Tick;
-use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::sample`](super::StreamExt::sample).
@@ -32,7 +31,6 @@ impl<S: Stream> Sample<S> {
         Self { source: Source::new(stream), held: None, sleep, period }
     }
 
-    with_timer!(this, timer => timer.sleep(this.period));
     source_methods!();
 }
 

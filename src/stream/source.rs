@@ -15,15 +15,8 @@ pin_project! {
     pub(super) struct Source<S> {
         #[pin]
         stream: S,
-        stage: Stage,
+        has_ended: bool,
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    New,
-    Polled,
-    Ended,
 }
 
 /// Items that the present poll of an adapter may still take.
@@ -42,16 +35,11 @@ impl PollBudget {
 
 impl<S> Source<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self { stream, stage: Stage::New }
-    }
-
-    #[track_caller]
-    pub(super) fn assert_new(&self) {
-        assert!(self.stage == Stage::New, "the timer is changed after the first poll");
+        Self { stream, has_ended: false }
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.stage == Stage::Ended
+        self.has_ended
     }
 
     pub(super) fn get_ref(&self) -> &S {
@@ -74,14 +62,11 @@ impl<S> Source<S> {
 impl<S: Stream> Source<S> {
     pub(super) fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let this = self.project();
-        if *this.stage == Stage::Ended {
+        if *this.has_ended {
             return Poll::Ready(None);
         }
-        *this.stage = Stage::Polled;
         let item = ready!(this.stream.poll_next(cx));
-        if item.is_none() {
-            *this.stage = Stage::Ended;
-        }
+        *this.has_ended = item.is_none();
         Poll::Ready(item)
     }
 
@@ -134,24 +119,6 @@ macro_rules! source_methods {
         /// Returns the source. Drops the items that the adapter holds, and cancels its timer.
         pub fn into_inner(self) -> S {
             self.source.into_inner()
-        }
-    };
-}
-
-/// `with_timer`, where `$sleep` is what the field `sleep` of `$this` is to begin with.
-macro_rules! with_timer {
-    ($this:ident, $timer:ident => $sleep:expr) => {
-        /// Uses `timer` instead of the process-wide one. Time runs from this call on.
-        ///
-        /// # Panics
-        ///
-        /// If the stream was polled before.
-        #[track_caller]
-        pub fn with_timer(mut self, timer: &Timer) -> Self {
-            self.source.assert_new();
-            let ($this, $timer) = (&self, timer);
-            self.sleep = $sleep;
-            self
         }
     };
 }

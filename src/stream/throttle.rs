@@ -10,7 +10,6 @@ use pin_project_lite::pin_project;
 
 use super::source::Source;
 use crate::sleep::Sleep;
-use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::throttle`](super::StreamExt::throttle).
@@ -30,7 +29,6 @@ impl<S> Throttle<S> {
         Self { source: Source::new(stream), sleep, period }
     }
 
-    with_timer!(_this, timer => timer.sleep(Duration::ZERO));
     source_methods!();
 }
 

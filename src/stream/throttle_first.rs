@@ -9,7 +9,6 @@ use pin_project_lite::pin_project;
 
 use super::source::{PollBudget, Source};
 use crate::sleep::Sleep;
-use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::throttle_first`](super::StreamExt::throttle_first).
@@ -29,7 +28,6 @@ impl<S> ThrottleFirst<S> {
         Self { source: Source::new(stream), sleep, period }
     }
 
-    with_timer!(_this, timer => timer.sleep(Duration::ZERO));
     source_methods!();
 }
 

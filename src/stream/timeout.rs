@@ -12,7 +12,6 @@ use super::source::Source;
 use crate::error::Elapsed;
 use crate::sleep::Sleep;
 use crate::tick::Tick;
-use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::timeout`](super::StreamExt::timeout).
@@ -32,7 +31,6 @@ impl<S> Timeout<S> {
         Self { source: Source::new(stream), sleep, limit }
     }
 
-    with_timer!(this, timer => timer.sleep(this.limit));
     source_methods!();
 }
 

@@ -257,11 +257,11 @@ fn a_waker_that_panics_in_drop_at_the_end_of_a_stream_ends_its_timer_once() {
         );
     }
 
-    check(|source, timer| source.timeout(SECOND).with_timer(timer));
+    check(|source, timer| source.on_timer(timer).timeout(SECOND).into_stream());
     check(|source, timer| source.timeout_repeating(timer.interval(SECOND)));
-    check(|source, timer| source.debounce(SECOND).with_timer(timer));
-    check(|source, timer| source.sample(SECOND).with_timer(timer));
-    check(|source, timer| source.chunks_timeout(8, SECOND).with_timer(timer));
+    check(|source, timer| source.on_timer(timer).debounce(SECOND).into_stream());
+    check(|source, timer| source.on_timer(timer).sample(SECOND).into_stream());
+    check(|source, timer| source.on_timer(timer).chunks_timeout(8, SECOND).into_stream());
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn each_way_to_make_a_timer_has_the_place_of_its_caller() {
     at!(global, source().debounce(hour), poll_next);
     at!(global, source().chunks_timeout(9, hour), poll_next);
     let (timer, _clock) = virtual_timer();
-    at!(timer, source().debounce(hour).with_timer(&timer), poll_next);
+    at!(timer, source().on_timer(&timer).debounce(hour).into_stream(), poll_next);
     let (mut queue, at) = (DelayQueue::with_timer(&timer), line());
     queue.insert(1, hour);
     assert!(queue.poll_expired(&mut cx).is_pending());

@@ -148,22 +148,22 @@ fn no_adapter_polls_its_source_after_the_end() {
     let (timer, clock) = virtual_timer();
     let strict = || Strict::new(&[1, 2]).0;
     let zero = Duration::ZERO;
-    trace_to_end(&clock, strict().timeout(zero).with_timer(&timer));
+    trace_to_end(&clock, strict().on_timer(&timer).timeout(zero).into_stream());
     trace_to_end(&clock, strict().timeout_repeating(timer.interval(ms(1))));
-    trace_to_end(&clock, strict().throttle(zero).with_timer(&timer));
-    trace_to_end(&clock, strict().throttle_first(zero).with_timer(&timer));
-    trace_to_end(&clock, strict().delay(zero).with_timer(&timer));
-    trace_to_end(&clock, strict().debounce(zero).with_timer(&timer));
-    trace_to_end(&clock, strict().chunks_timeout(1, zero).with_timer(&timer));
-    trace_to_end(&clock, strict().chunks_timeout(9, zero).with_timer(&timer));
-    trace_to_end(&clock, strict().sample(zero).with_timer(&timer));
+    trace_to_end(&clock, strict().on_timer(&timer).throttle(zero).into_stream());
+    trace_to_end(&clock, strict().on_timer(&timer).throttle_first(zero).into_stream());
+    trace_to_end(&clock, strict().on_timer(&timer).delay(zero).into_stream());
+    trace_to_end(&clock, strict().on_timer(&timer).debounce(zero).into_stream());
+    trace_to_end(&clock, strict().on_timer(&timer).chunks_timeout(1, zero).into_stream());
+    trace_to_end(&clock, strict().on_timer(&timer).chunks_timeout(9, zero).into_stream());
+    trace_to_end(&clock, strict().on_timer(&timer).sample(zero).into_stream());
 }
 
 #[test]
 fn the_end_is_only_the_end_once_what_is_held_was_delivered() {
     let (timer, _clock) = virtual_timer();
     let (sender, source) = unbounded();
-    let mut calm = source.debounce(SECOND).with_timer(&timer);
+    let mut calm = source.on_timer(&timer).debounce(SECOND).into_stream();
     sender.unbounded_send(1).unwrap();
     assert!(next(&mut calm).is_pending());
     drop(sender);
@@ -177,7 +177,7 @@ fn the_end_is_only_the_end_once_what_is_held_was_delivered() {
 fn dropping_an_adapter_drops_the_source_and_cancels_the_timer() {
     let (timer, clock) = virtual_timer();
     let (source, log) = Strict::new(&[1]);
-    let mut calm = source.chain(stream::pending()).debounce(SECOND).with_timer(&timer);
+    let mut calm = source.chain(stream::pending()).on_timer(&timer).debounce(SECOND).into_stream();
     assert!(next(&mut calm).is_pending());
     assert_eq!(clock.pending(), 1);
     drop(calm);
@@ -188,7 +188,7 @@ fn dropping_an_adapter_drops_the_source_and_cancels_the_timer() {
 #[test]
 fn the_source_can_be_reached_and_comes_back() {
     let (timer, clock) = virtual_timer();
-    let mut slow = stream::iter(1..).throttle(SECOND).with_timer(&timer);
+    let mut slow = stream::iter(1..).on_timer(&timer).throttle(SECOND).into_stream();
     is_item(next(&mut slow), 1);
     is_item(next(slow.get_mut()), 2);
     is_item(Pin::new(&mut slow).get_pin_mut().poll_next(&mut noop_context()), 3);
@@ -206,7 +206,7 @@ fn noop_context() -> Context<'static> {
 #[test]
 fn dropping_the_future_of_an_item_loses_nothing() {
     let (timer, clock) = virtual_timer();
-    let mut slow = at(&timer, &[0, 1, 2]).throttle(ms(10)).with_timer(&timer);
+    let mut slow = at(&timer, &[0, 1, 2]).on_timer(&timer).throttle(ms(10)).into_stream();
     let mut seen = Vec::new();
     for _ in 0..10 {
         let item = clock.block_on(timer.timeout(ms(3), slow.next()));
@@ -216,42 +216,20 @@ fn dropping_the_future_of_an_item_loses_nothing() {
 }
 
 #[test]
-fn the_time_runs_from_the_call_that_names_the_timer() {
+fn the_time_runs_from_the_call_that_makes_the_adapter() {
     let (timer, clock) = virtual_timer();
-    let (earlier, _earlier_clock) = virtual_timer();
-    let silent = stream::pending::<()>().timeout(ms(10)).with_timer(&earlier);
-    let mut silent = silent.with_timer(&timer);
+    let mut silent = stream::pending::<()>().on_timer(&timer).timeout(ms(10)).into_stream();
     clock.advance(ms(9));
     assert!(next(&mut silent).is_pending());
     clock.advance(ms(1));
     assert!(next(&mut silent).is_ready());
 
-    let mut samples = stream::iter([1]).chain(stream::pending()).sample(ms(10)).with_timer(&timer);
+    let mut samples =
+        stream::iter([1]).chain(stream::pending()).on_timer(&timer).sample(ms(10)).into_stream();
     clock.advance(ms(9));
     assert!(next(&mut samples).is_pending());
     clock.advance(ms(1));
     is_item(next(&mut samples), 1);
-}
-
-#[test]
-fn the_timer_cannot_be_changed_after_the_first_poll() {
-    let (timer, _clock) = virtual_timer();
-    let source = stream::pending::<()>;
-    macro_rules! refuses {
-        ($($adapter:expr),*) => {$({
-            let mut adapter = $adapter.with_timer(&timer).with_timer(&timer);
-            assert!(next(&mut adapter).is_pending());
-            panics(|| adapter.with_timer(&timer));
-        })*};
-    }
-    refuses!(
-        source().timeout(SECOND),
-        source().throttle(SECOND),
-        source().throttle_first(SECOND),
-        source().debounce(SECOND),
-        source().chunks_timeout(2, SECOND),
-        source().sample(SECOND)
-    );
 }
 
 #[test]
@@ -304,12 +282,11 @@ fn adapters_are_what_their_sources_are() {
 fn adapters_stack() {
     let (timer, clock) = virtual_timer();
     let chunks = at(&timer, &[0, 1, 2, 3])
+        .on_timer(&timer)
         .throttle(ms(10))
-        .with_timer(&timer)
         .chunks_timeout(2, ms(15))
-        .with_timer(&timer)
         .timeout(ms(12))
-        .with_timer(&timer);
+        .into_stream();
     let expected = [(10, Some(vec![0, 1])), (22, None), (30, Some(vec![2, 3]))];
     assert_eq!(oks(trace_to_end(&clock, chunks)), (expected.to_vec(), 40));
 }
@@ -317,23 +294,7 @@ fn adapters_stack() {
 #[test]
 fn each_adapter_of_a_chain_is_on_the_timer_that_the_chain_names() {
     let (timer, clock) = virtual_timer();
-    let numbers = || at(&timer, &[0, 10, 20, 70, 80, 200]);
-    macro_rules! same {
-        ($($adapter:tt)*) => {
-            assert_eq!(
-                trace_to_end(&clock, numbers().on_timer(&timer).$($adapter)*.into_stream()),
-                trace_to_end(&clock, numbers().$($adapter)*.with_timer(&timer)),
-            )
-        };
-    }
-    same!(timeout(ms(30)));
-    same!(throttle(ms(30)));
-    same!(throttle_first(ms(30)));
-    same!(debounce(ms(30)));
-    same!(chunks_timeout(2, ms(30)));
-    same!(sample(ms(30)));
-    same!(delay(ms(30)));
-    let chain = numbers()
+    let chain = at(&timer, &[0, 10, 20, 70, 80, 200])
         .on_timer(&timer)
         .throttle(ms(15))
         .through(|numbers| numbers.map(|number| number + 1))

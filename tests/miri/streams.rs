@@ -22,11 +22,11 @@ fn take<S: Stream>(clock: &VirtualClock, count: usize, stream: S) {
 fn every_adapter_gives_items_and_is_dropped_with_its_sleep_armed() {
     let (timer, clock) = virtual_timer();
     let ticks = |span| timer.interval(span);
-    take(&clock, 3, ticks(2 * SECOND).timeout(SECOND).with_timer(&timer));
+    take(&clock, 3, ticks(2 * SECOND).on_timer(&timer).timeout(SECOND).into_stream());
     take(&clock, 3, ticks(2 * SECOND).timeout_repeating(timer.interval(SECOND)));
-    take(&clock, 3, ticks(SECOND).throttle(2 * SECOND).with_timer(&timer));
-    take(&clock, 3, ticks(3 * SECOND).debounce(SECOND).with_timer(&timer));
-    take(&clock, 3, ticks(SECOND).chunks_timeout(4, 2 * SECOND).with_timer(&timer));
-    take(&clock, 3, ticks(SECOND).sample(2 * SECOND).with_timer(&timer));
+    take(&clock, 3, ticks(SECOND).on_timer(&timer).throttle(2 * SECOND).into_stream());
+    take(&clock, 3, ticks(3 * SECOND).on_timer(&timer).debounce(SECOND).into_stream());
+    take(&clock, 3, ticks(SECOND).on_timer(&timer).chunks_timeout(4, 2 * SECOND).into_stream());
+    take(&clock, 3, ticks(SECOND).on_timer(&timer).sample(2 * SECOND).into_stream());
     assert_eq!(timer.stats().pending, 0);
 }

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn the_last_item_of_each_burst_comes_when_it_was_quiet_for_long_enough() {
     let (timer, clock) = virtual_timer();
-    let calm = at(&timer, &[0, 5, 14, 30, 50, 51]).debounce(ms(10)).with_timer(&timer);
+    let calm = at(&timer, &[0, 5, 14, 30, 50, 51]).on_timer(&timer).debounce(ms(10)).into_stream();
     let expected = [(24, 14), (40, 30), (51, 51)];
     assert_eq!(trace_to_end(&clock, calm), (expected.to_vec(), 51));
 }
@@ -13,7 +13,7 @@ fn the_last_item_of_each_burst_comes_when_it_was_quiet_for_long_enough() {
 #[test]
 fn an_item_at_the_deadline_is_of_the_same_burst() {
     let (timer, clock) = virtual_timer();
-    let calm = at_and_on(&timer, &[0, 10, 20]).debounce(ms(10)).with_timer(&timer);
+    let calm = at_and_on(&timer, &[0, 10, 20]).on_timer(&timer).debounce(ms(10)).into_stream();
     assert_eq!(trace(&clock, calm, 1).0, [(30, 20)]);
 }
 
@@ -21,7 +21,7 @@ fn an_item_at_the_deadline_is_of_the_same_burst() {
 fn all_that_is_ready_is_taken_and_counts_as_come_at_the_poll() {
     let (timer, clock) = virtual_timer();
     let (sender, source) = unbounded();
-    let mut calm = source.debounce(ms(10)).with_timer(&timer);
+    let mut calm = source.on_timer(&timer).debounce(ms(10)).into_stream();
     for item in 1..=5 {
         sender.unbounded_send(item).unwrap();
         clock.advance(SECOND);
@@ -36,21 +36,22 @@ fn all_that_is_ready_is_taken_and_counts_as_come_at_the_poll() {
 #[test]
 fn the_end_of_the_source_delivers_what_is_held_at_once() {
     let (timer, clock) = virtual_timer();
-    let calm = at(&timer, &[3]).debounce(SECOND).with_timer(&timer);
+    let calm = at(&timer, &[3]).on_timer(&timer).debounce(SECOND).into_stream();
     assert_eq!(trace_to_end(&clock, calm), (vec![(3, 3)], 3));
-    let none = stream::empty::<()>().debounce(SECOND).with_timer(&timer);
+    let none = stream::empty::<()>().on_timer(&timer).debounce(SECOND).into_stream();
     assert_eq!(trace_to_end(&clock, none), (vec![], 0));
 }
 
 #[test]
 fn zero_waits_only_for_what_is_ready_and_max_for_the_end() {
     let (timer, clock) = virtual_timer();
-    let calm = at(&timer, &[0, 0, 0, 5, 6, 6]).debounce(Duration::ZERO).with_timer(&timer);
+    let calm =
+        at(&timer, &[0, 0, 0, 5, 6, 6]).on_timer(&timer).debounce(Duration::ZERO).into_stream();
     assert_eq!(trace_to_end(&clock, calm).0, [(0, 0), (5, 5), (6, 6)]);
     let many = stream::iter(1..=100).chain(stream::pending());
-    let many = many.debounce(Duration::ZERO).with_timer(&timer);
+    let many = many.on_timer(&timer).debounce(Duration::ZERO).into_stream();
     assert_eq!(trace(&clock, many, 1).0, [(0, 100)]);
-    let end = at(&timer, &[0, 9]).debounce(Duration::MAX).with_timer(&timer);
+    let end = at(&timer, &[0, 9]).on_timer(&timer).debounce(Duration::MAX).into_stream();
     assert_eq!(trace_to_end(&clock, end).0, [(9, 9)]);
 }
 
@@ -60,7 +61,7 @@ fn an_idle_one_has_nothing_armed_and_is_woken_once_an_item() {
     let counter = Counter::new();
     let waker = Waker::from(counter.clone());
     let (sender, source) = unbounded();
-    let mut calm = source.debounce(ms(10)).with_timer(&timer);
+    let mut calm = source.on_timer(&timer).debounce(ms(10)).into_stream();
     assert!(next_with(&mut calm, &waker).is_pending());
     assert_eq!(clock.pending(), 0);
     sender.unbounded_send(1).unwrap();
@@ -80,7 +81,7 @@ fn a_source_that_is_always_ready_lets_other_tasks_run() {
     let (timer, _clock) = virtual_timer();
     let counter = Counter::new();
     let (source, taken) = endless();
-    let mut calm = source.debounce(Duration::ZERO).with_timer(&timer);
+    let mut calm = source.on_timer(&timer).debounce(Duration::ZERO).into_stream();
     assert!(next_with(&mut calm, &Waker::from(counter.clone())).is_pending());
     assert_eq!((taken.get(), counter.wakes()), (32, 1));
 }
@@ -91,11 +92,12 @@ fn the_hint_is_one_item_at_least_and_all_at_most() {
     assert_eq!(stream::iter([1, 2, 3]).debounce(SECOND).size_hint(), (1, Some(3)));
     assert_eq!(stream::empty::<()>().debounce(SECOND).size_hint(), (0, Some(0)));
     let (sender, source) = unbounded();
-    let mut calm = source.debounce(SECOND).with_timer(&timer);
+    let mut calm = source.on_timer(&timer).debounce(SECOND).into_stream();
     sender.unbounded_send(1).unwrap();
     assert!(next(&mut calm).is_pending());
     assert_eq!(calm.size_hint(), (1, None));
-    let mut calm = stream::iter([1]).chain(stream::pending()).debounce(SECOND).with_timer(&timer);
+    let mut calm =
+        stream::iter([1]).chain(stream::pending()).on_timer(&timer).debounce(SECOND).into_stream();
     assert!(next(&mut calm).is_pending());
     assert_eq!(calm.size_hint(), (1, Some(1)));
 }
@@ -104,7 +106,7 @@ fn the_hint_is_one_item_at_least_and_all_at_most() {
 fn a_panic_of_the_source_loses_nothing_that_is_held() {
     let (timer, clock) = virtual_timer();
     let (sender, source) = fallible();
-    let mut calm = source.debounce(ms(10)).with_timer(&timer);
+    let mut calm = source.on_timer(&timer).debounce(ms(10)).into_stream();
     sender.unbounded_send(Some(1)).unwrap();
     sender.unbounded_send(None).unwrap();
     panics(|| next(&mut calm));
@@ -125,7 +127,7 @@ fn an_item_that_panics_when_it_is_replaced_leaves_the_new_one() {
 
     let (timer, clock) = virtual_timer();
     let (sender, source) = unbounded();
-    let mut calm = source.debounce(ms(10)).with_timer(&timer);
+    let mut calm = source.on_timer(&timer).debounce(ms(10)).into_stream();
     sender.unbounded_send(Item(1)).unwrap();
     assert!(next(&mut calm).is_pending());
     clock.advance(ms(5));

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn each_gap_that_is_too_long_is_reported_once() {
     let (timer, clock) = virtual_timer();
-    let results = at(&timer, &[5, 12, 50, 52]).timeout(ms(10)).with_timer(&timer);
+    let results = at(&timer, &[5, 12, 50, 52]).on_timer(&timer).timeout(ms(10)).into_stream();
     let expected = [(5, Some(5)), (12, Some(12)), (22, None), (50, Some(50)), (52, Some(52))];
     assert_eq!(oks(trace_to_end(&clock, results)), (expected.to_vec(), 52));
 }
@@ -15,7 +15,7 @@ fn the_first_item_and_the_end_have_a_deadline_too() {
     let (timer, clock) = virtual_timer();
     let source = at(&timer, &[30])
         .chain(stream::once(timer.sleep(ms(70))).filter_map(|()| std::future::ready(None)));
-    let results = source.timeout(ms(10)).with_timer(&timer);
+    let results = source.on_timer(&timer).timeout(ms(10)).into_stream();
     let expected = [(10, None), (30, Some(30)), (40, None)];
     assert_eq!(oks(trace_to_end(&clock, results)), (expected.to_vec(), 70));
 }
@@ -23,7 +23,7 @@ fn the_first_item_and_the_end_have_a_deadline_too() {
 #[test]
 fn an_item_at_the_deadline_goes_before_it() {
     let (timer, clock) = virtual_timer();
-    let results = at(&timer, &[10, 20]).timeout(ms(10)).with_timer(&timer);
+    let results = at(&timer, &[10, 20]).on_timer(&timer).timeout(ms(10)).into_stream();
     let expected = [(10, Some(10)), (20, Some(20))];
     assert_eq!(oks(trace_to_end(&clock, results)), (expected.to_vec(), 20));
 }
@@ -32,7 +32,7 @@ fn an_item_at_the_deadline_goes_before_it() {
 fn an_item_that_is_asked_for_late_is_in_time_and_puts_the_deadline_off() {
     let (timer, clock) = virtual_timer();
     let (sender, source) = unbounded();
-    let mut results = source.timeout(ms(10)).with_timer(&timer);
+    let mut results = source.on_timer(&timer).timeout(ms(10)).into_stream();
     sender.unbounded_send(1).unwrap();
     clock.advance(SECOND);
     is_item(next(&mut results), Ok(1));
@@ -45,7 +45,7 @@ fn an_item_that_is_asked_for_late_is_in_time_and_puts_the_deadline_off() {
 #[test]
 fn zero_has_passed_whenever_the_source_is_not_ready() {
     let (timer, clock) = virtual_timer();
-    let results = at(&timer, &[0, 0, 5]).timeout(Duration::ZERO).with_timer(&timer);
+    let results = at(&timer, &[0, 0, 5]).on_timer(&timer).timeout(Duration::ZERO).into_stream();
     let expected = [(0, Some(0)), (0, Some(0)), (0, None), (5, Some(5))];
     assert_eq!(oks(trace_to_end(&clock, results)), (expected.to_vec(), 5));
 }
@@ -53,7 +53,7 @@ fn zero_has_passed_whenever_the_source_is_not_ready() {
 #[test]
 fn max_never_passes() {
     let (timer, clock) = virtual_timer();
-    let mut results = at_and_on(&timer, &[3]).timeout(Duration::MAX).with_timer(&timer);
+    let mut results = at_and_on(&timer, &[3]).on_timer(&timer).timeout(Duration::MAX).into_stream();
     is_item(clock.block_on(results.next()).into(), Ok(3));
     assert!(next(&mut results).is_pending());
     clock.advance(Duration::MAX);
@@ -65,7 +65,7 @@ fn while_it_waits_for_the_source_alone_nothing_is_armed() {
     let (timer, clock) = virtual_timer();
     let counter = Counter::new();
     let waker = Waker::from(counter.clone());
-    let mut results = stream::pending::<()>().timeout(ms(10)).with_timer(&timer);
+    let mut results = stream::pending::<()>().on_timer(&timer).timeout(ms(10)).into_stream();
     assert!(next_with(&mut results, &waker).is_pending());
     clock.advance(ms(10));
     assert_eq!(counter.wakes(), 1);
@@ -80,7 +80,7 @@ fn while_it_waits_for_the_source_alone_nothing_is_armed() {
 fn the_hint_counts_an_error_before_each_item_and_one_after_the_last() {
     let (timer, clock) = virtual_timer();
     let numbers = stream::iter([1, 2, 3]);
-    let mut results = numbers.timeout(ms(10)).with_timer(&timer);
+    let mut results = numbers.on_timer(&timer).timeout(ms(10)).into_stream();
     assert_eq!(results.size_hint(), (3, Some(7)));
     is_item(next(&mut results), Ok(1));
     assert_eq!(results.size_hint(), (2, Some(5)));
@@ -97,7 +97,7 @@ fn the_hint_counts_an_error_before_each_item_and_one_after_the_last() {
 fn a_panic_of_the_source_leaves_the_deadline() {
     let (timer, clock) = virtual_timer();
     let (sender, source) = fallible();
-    let mut results = source.timeout(ms(10)).with_timer(&timer);
+    let mut results = source.on_timer(&timer).timeout(ms(10)).into_stream();
     assert!(next(&mut results).is_pending());
     clock.advance(ms(4));
     sender.unbounded_send(None).unwrap();
