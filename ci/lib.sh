@@ -84,12 +84,12 @@ say_passed() {
         }' "$3"
 }
 
-# model_program TREE [CFG]: builds the models of a tree, apart from its ordinary build, and prints
-# the path of the program that has them. With a CFG those that are for it.
+# model_program TREE: builds the models of a tree, apart from its ordinary build, and prints the
+# path of the program that has them.
 model_program() (
-    target=$PWD/target/${2:-loom}
+    target=$PWD/target/loom
     cd "$1"
-    RUSTFLAGS="--cfg tourbillon_model${2:+ --cfg tourbillon_$2}" CARGO_TARGET_DIR=$target \
+    RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=$target \
         cargo test --quiet --no-run --profile loom --lib \
         --message-format json-render-diagnostics |
         sed -nE 's/.*"executable":"([^"]+)".*/\1/p'

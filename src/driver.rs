@@ -5,7 +5,6 @@
 //! long as [`Driver::max_wait`] says, or until the descriptor of `Driver::turn_fd` (Linux) is
 //! readable.
 
-#[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules ask for none"))]
 mod bell;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 mod hidden;

@@ -1,9 +1,9 @@
 //! Shared memory: what the crate takes from `std` for it, and the stand-ins for it in the models
-//! (loom's, which explore every interleaving of a few operations) and the random schedules
-//! (shuttle's, of many); and what takes its place without an operating system. No other module
-//! names `std::sync`, `std::thread`, `loom`, `shuttle` or `critical_section`.
+//! (loom's, which explore every interleaving of a few operations); and what takes its place without
+//! an operating system. No other module names `std::sync`, `std::thread`, `loom` or
+//! `critical_section`.
 
-#[cfg(not(all(test, tourbillon_model, not(tourbillon_shuttle))))]
+#[cfg(not(all(test, tourbillon_model)))]
 mod cell;
 #[cfg(not(target_os = "none"))]
 mod home;
@@ -22,7 +22,7 @@ mod waiters;
 #[cfg(all(test, not(tourbillon_model)))]
 pub(crate) use home::PATIENCE;
 pub(crate) use imp::*;
-#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+#[cfg(all(test, tourbillon_model))]
 pub(crate) use lock::times_given_way;
 #[cfg(not(target_os = "none"))]
 pub(crate) use lock::{Lock, LockGuard};
@@ -183,7 +183,7 @@ mod imp {
     }
 }
 
-#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+#[cfg(all(test, tourbillon_model))]
 mod imp {
     pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
@@ -245,52 +245,5 @@ mod imp {
     /// How often threads of this model and of those before it have slept.
     pub(crate) fn naps() -> usize {
         NAPS.get()
-    }
-}
-
-#[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
-mod imp {
-    pub(crate) use shuttle::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
-    };
-    pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
-    pub(crate) use shuttle::thread::ThreadId;
-
-    pub(crate) use crate::sync::cell::UnsafeCell;
-    pub(crate) use crate::sync::home::Home;
-    use std::cell::Cell;
-
-    shuttle::thread_local!(static HOME: Home = Home::at(0));
-
-    pub(crate) fn with_home<R>(action: impl FnOnce(&Home) -> R) -> R {
-        HOME.with(action)
-    }
-
-    /// The shard that this thread of the scenario calls home.
-    pub(crate) fn thread_index() -> usize {
-        with_home(|home| home.number(|| 0))
-    }
-
-    pub(crate) fn set_thread_index(index: usize) {
-        HOME.with(|home| home.set(index));
-    }
-
-    pub(crate) fn this_thread() -> ThreadId {
-        shuttle::thread::current().id()
-    }
-
-    shuttle::thread_local!(static DEPTH: Cell<usize> = Cell::new(0));
-
-    pub(crate) fn with_depth<R>(action: impl FnOnce(&Cell<usize>) -> R) -> R {
-        DEPTH.with(action)
-    }
-
-    pub(crate) fn spawn(_name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        drop(shuttle::thread::spawn(body));
-        Ok(())
-    }
-
-    pub(crate) fn sleep(_: std::time::Duration) {
-        shuttle::thread::yield_now();
     }
 }

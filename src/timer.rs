@@ -10,7 +10,7 @@ pub use crate::tolerance::Tolerance;
 pub use builder::Builder;
 #[cfg(not(target_os = "none"))]
 pub use builder::ClockKind;
-#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+#[cfg(all(test, tourbillon_model))]
 pub(crate) use builder::by_hand;
 pub(crate) use functions::{never, sleep};
 pub(crate) use shared::Timer;

@@ -299,7 +299,6 @@ impl Driver {
 
     /// Has the models wait for the bell.
     #[cfg(all(test, tourbillon_model))]
-    #[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules ask for none"))]
     pub(crate) fn bell(&self) -> &Bell {
         &self.bell
     }

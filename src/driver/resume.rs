@@ -61,7 +61,7 @@ impl Wake for Caller {
     }
 }
 
-#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+#[cfg(all(test, tourbillon_model))]
 mod tests {
     use super::*;
     use crate::models::harness::Harness;

@@ -1,11 +1,9 @@
-//! What the loom models and the shuttle schedules share: a timer on a clock that they move, and
+//! What the loom models share: a timer on a clock that they move, and
 //! wakers that are counted.
 
 use std::future::Future;
-#[cfg(not(tourbillon_shuttle))]
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::pin::{Pin, pin};
-#[cfg(not(tourbillon_shuttle))]
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
@@ -204,7 +202,6 @@ pub(crate) fn poll_with(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
 
 /// Returns what `action` does, or `None` if it panics. Where a thread could not be started, the
 /// panic prints nothing; one of another thread of the model, at the same time, prints its message.
-#[cfg(not(tourbillon_shuttle))]
 pub(crate) fn quietly<R>(action: impl FnOnce() -> R) -> Option<R> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,5 +1,4 @@
-//! `core`'s `UnsafeCell` behind loom's interface, which checks each access in the models. Shuttle
-//! runs one thread at a time, and checks no cells.
+//! `core`'s `UnsafeCell` behind loom's interface, which checks each access in the models.
 
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);

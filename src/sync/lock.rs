@@ -14,7 +14,7 @@
 #[cfg(not(all(test, tourbillon_model)))]
 pub(crate) use spin::{Lock, LockGuard};
 
-#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+#[cfg(all(test, tourbillon_model))]
 pub(crate) use stand_in::times_given_way;
 #[cfg(all(test, tourbillon_model))]
 pub(crate) use stand_in::{Lock, LockGuard};
@@ -201,7 +201,7 @@ mod spin {
     // SAFETY: as above; shared access to the lock never gives shared access to the value.
     unsafe impl<T: Send> Sync for Lock<T> {}
 
-    #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+    #[cfg(all(test, tourbillon_model))]
     mod tests {
         use loom::sync::Arc;
 
@@ -342,7 +342,6 @@ mod stand_in {
     std::thread_local!(static GIVEN_WAY: Cell<usize> = const { Cell::new(0) });
 
     /// How often threads of this model and of those before it have given way.
-    #[cfg(not(tourbillon_shuttle))]
     pub(crate) fn times_given_way() -> usize {
         GIVEN_WAY.get()
     }

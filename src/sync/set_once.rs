@@ -127,7 +127,7 @@ mod race {
     // set the value that this one drops (`T: Send`).
     unsafe impl<T: Send + Sync> Sync for SetOnce<T> {}
 
-    #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+    #[cfg(all(test, tourbillon_model))]
     mod tests {
         use loom::cell::UnsafeCell;
         use loom::sync::Arc;

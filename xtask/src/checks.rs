@@ -34,7 +34,6 @@ pub const PER_CHANGE: &[Check] = &[
     check("ci/instructions.sh", "hot paths cost no more than they did", "", "valgrind"),
     check("ci/consumers.sh", "other people's crates run over these timers", "", ""),
     check("ci/canaries.sh", "each seeded bug fails the model named for it", "", ""),
-    check("ci/shuttle.sh", "random schedules of large scenarios", "", ""),
     check("ci/examples.sh", "every example ends well", "", ""),
     check("ci/package.sh", "each package builds from what it contains", "", ""),
 ];

@@ -141,7 +141,6 @@ pub const CRATES: &[Crate] = &[
                     "alloc::sync",
                     "std::thread",
                     "loom",
-                    "shuttle",
                     "critical_section",
                 ],
                 files: &["sync.rs", "sync/"],

@@ -364,8 +364,7 @@ impl<'ast> Visit<'ast> for Reader {
 /// Returns whether a predicate of `cfg` holds in a build that is no test, model or fuzz target.
 /// `None` where that depends on something else.
 fn holds(meta: &Meta) -> Option<bool> {
-    const OF_TESTS: [&str; 5] =
-        ["test", "fuzzing", "doctest", "tourbillon_model", "tourbillon_shuttle"];
+    const OF_TESTS: [&str; 4] = ["test", "fuzzing", "doctest", "tourbillon_model"];
     match meta {
         Meta::Path(path) if OF_TESTS.iter().any(|name| path.is_ident(name)) => Some(false),
         Meta::List(list) => {
