@@ -2,7 +2,6 @@
 
 mod text;
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 pub use tourbillon_cron::Missed;
@@ -99,72 +98,10 @@ pub struct Policies {
     pub jitter: Duration,
     /// Policy for attempts that fail.
     pub retry: Retry,
-    /// Number of dead runs in a row after which the schedule is disabled: at most
-    /// [`DISABLE_AFTER_MAX`](Self::DISABLE_AFTER_MAX); `None` for never.
-    ///
-    /// Counted are the occurrences that ended [succeeded](crate::Outcome::Succeeded) or
-    /// [dead](crate::Outcome::Dead), in the order of when they were scheduled for. So are those of
-    /// [`run_now`](crate::Client::run_now) and [`revive`](crate::Client::revive); those that were
-    /// skipped or cancelled, or that run still, are not. If the last of them are dead, as many as
-    /// this says, a node disables the schedule before its next occurrence becomes a timer: a few
-    /// seconds before that is due, and not when the last run dies. A run that succeeds until then
-    /// prevents it.
-    ///
-    /// What is pending is taken back as by [`disable`](crate::Client::disable), and the schedule's
-    /// row says why, as [`failing`](crate::store::ScheduleRow::failing). Where occurrences are
-    /// seconds apart, those that had become timers before the last death was recorded may have run
-    /// too. [`enable`](crate::Client::enable) of a schedule that is disabled or paused begins to
-    /// count anew: only occurrences count that are scheduled for later. One that is enabled already
-    /// is unchanged by it: to forget its dead runs before a node disables it, disable it and enable
-    /// it again.
-    ///
-    /// Records are what is counted: one that was pruned counts no more, and of the last thousand
-    /// occurrences none that is older. Looks at schedules that have this policy cost one more read
-    /// for up to 50 of them; others cost nothing. As long as such a read fails, the schedules are
-    /// advanced as if none of them was failing.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::num::NonZeroU32;
-    /// use std::time::Duration;
-    /// use tourbillon_durable::store::{Memory, ScheduleQuery};
-    /// use tourbillon_durable::{Engine, Schedule, StoreError};
-    ///
-    /// # fn main() -> Result<(), StoreError> { pollster::block_on(async {
-    /// let engine = Engine::builder().start(Box::new(Memory::new(&tourbillon::Timer::global())))?;
-    /// let (client, mut reports) = (engine.client()?, engine.worker("report", 1));
-    /// let report = client.every("report", Schedule::every(Duration::from_millis(200)));
-    /// report.disable_after(NonZeroU32::new(2)).upsert().await?;
-    ///
-    /// let row = loop {
-    ///     let fire = tourbillon::timeout(Duration::from_secs(1), reports.next()).await;
-    ///     if let Ok(Some(fire)) = fire {
-    ///         let _ = fire.give_up("no such table").await;
-    ///     }
-    ///     let row = client.schedules(ScheduleQuery::new()).await?.remove(0);
-    ///     if !row.enabled {
-    ///         break row;
-    ///     }
-    /// };
-    /// assert!(row.failing);
-    ///
-    /// // Once the cause is gone:
-    /// client.enable("report").await?;
-    /// # engine.stop().await;
-    /// # Ok(()) }) }
-    /// ```
-    pub disable_after: Option<NonZeroU32>,
-}
-
-impl Policies {
-    /// Most that [`disable_after`](Self::disable_after) may be.
-    pub const DISABLE_AFTER_MAX: u32 = 100;
 }
 
 impl Default for Policies {
-    /// The last missed occurrence runs, overlapping ones run side by side, no jitter, ten attempts,
-    /// and the schedule stays enabled.
+    /// The last missed occurrence runs, overlapping ones run side by side, no jitter, ten attempts.
     fn default() -> Self {
         Self {
             missed: Missed::Coalesce,
@@ -172,7 +109,6 @@ impl Default for Policies {
             overlap: Overlap::Allow,
             jitter: Duration::ZERO,
             retry: Retry::default(),
-            disable_after: None,
         }
     }
 }

@@ -97,7 +97,7 @@ pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 
 use crate::error::StoreError;
-use crate::id::{Lease, ScheduleId, Shards, TimerId};
+use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
@@ -125,9 +125,6 @@ pub type Heard = Arc<dyn Fn(Notice) + Send + Sync>;
 
 /// Guard of a [subscription](Store::listen). Dropped, it ends.
 pub type Listening = Box<dyn Send + Sync>;
-
-/// Number of recorded occurrences of a schedule that [`Store::failing`] looks at.
-pub(crate) const LAST: u32 = 1_000;
 
 /// Result of every call.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
@@ -383,20 +380,6 @@ pub trait Store: Send {
     /// The enabled schedules of `shards` whose `next` comes until `ahead` from now, in the order of
     /// `(next, id)`, the first `limit` of them.
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming>;
-
-    /// Returns those of the schedules whose last runs are all dead, as many as stand beside each:
-    /// 1 to 100.
-    ///
-    /// Runs are the occurrences recorded as [succeeded](crate::Outcome::Succeeded) or
-    /// [dead](crate::Outcome::Dead), in the order of `scheduled_for`; and only those that were
-    /// scheduled for a time at which the schedule was enabled as it is now, or later. A
-    /// [`change`](Self::change) that makes a schedule notes its time for that, and so does
-    /// a change after which it is enabled if it was disabled, failing
-    /// or paused before and is so no longer. Of the recorded occurrences the last 1,000 are looked
-    /// at.
-    ///
-    /// `schedules` has none twice, and 1,000 at most; the answer is in no order.
-    fn failing(&mut self, schedules: &[(ScheduleId, u32)]) -> Result<Vec<ScheduleId>>;
 
     /// Makes or changes a schedule, in one transaction:
     ///

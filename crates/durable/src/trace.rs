@@ -61,13 +61,6 @@ pub(crate) fn not_understood(name: &str) {
     let _ = name;
 }
 
-/// The node disabled a schedule, as so many of its runs in a row were dead.
-pub(crate) fn disabled(name: &str, dead: u32) {
-    #[cfg(feature = "tracing")]
-    tracing::warn!(target: "tourbillon_durable", name, dead, "schedule disabled");
-    let _ = (name, dead);
-}
-
 /// The node has ended.
 pub(crate) fn stopped(node: NodeId) {
     #[cfg(feature = "tracing")]

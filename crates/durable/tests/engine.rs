@@ -1,7 +1,6 @@
 //! An engine, its workers and its clients, on the store in memory and in real time.
 
 use std::collections::{BTreeMap, HashSet};
-use std::num::NonZeroU32;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
@@ -604,39 +603,6 @@ fn a_schedule_changes_only_from_what_is_expected() {
         assert!(row().await.next.is_some());
         assert_eq!(every().enabled(false).upsert().await.unwrap(), Upsert::Changed);
         assert_eq!((row().await.enabled, client.upcoming("t", 1).await.unwrap()), (false, vec![]));
-    });
-}
-
-#[test]
-fn a_schedule_is_disabled_after_dead_runs_until_it_is_enabled() {
-    run(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut ticks = engine.worker("t", 1);
-        let every = || client.every("t", Schedule::every(MOMENT)).retry(Retry::NEVER);
-        let refused = every().disable_after(NonZeroU32::new(101)).upsert().await.unwrap_err();
-        assert_eq!(refused.kind(), StoreErrorKind::Invalid);
-        every().disable_after(NonZeroU32::new(3)).upsert().await.unwrap();
-        let row = async || client.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
-        let mut dead = 0;
-        while row().await.enabled {
-            if let Ok(Some(fire)) = tourbillon::timeout(MOMENT, ticks.next()).await {
-                dead += u32::from(fire.fail("no such table").await.is_ok());
-            }
-        }
-        assert!(dead >= 3, "{dead}");
-        assert!(row().await.failing);
-        assert_eq!(engine.stats().disabled, 1);
-        let refused = client.run_now("t").await.unwrap();
-        assert_eq!(refused, RunNow::Disabled);
-
-        client.enable("t").await.unwrap();
-        for _ in 0..5 {
-            ticks.next().await.unwrap().complete().await.unwrap();
-        }
-        assert!((row().await.enabled, row().await.failing) == (true, false));
-        engine.stop().await;
     });
 }
 

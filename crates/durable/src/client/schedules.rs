@@ -1,6 +1,5 @@
 //! [`Every`]: a schedule to be made or changed; and what else is done to schedules.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::Client;
@@ -163,15 +162,6 @@ impl Every {
         self
     }
 
-    /// Sets the number of dead runs in a row after which the schedule is disabled; `None`, which is
-    /// the default, for never.
-    ///
-    /// [`Policies::disable_after`] says which runs count, and when it happens.
-    pub fn disable_after(mut self, runs: impl Into<Option<NonZeroU32>>) -> Self {
-        self.wanted.policies.disable_after = runs.into();
-        self
-    }
-
     /// Runs its occurrences in a lane, one after another, and after other timers and occurrences of
     /// the lane: see [`Once::lane`](super::Once::lane). By default they are in none, as they are
     /// after an [`upsert`](Self::upsert) that names none. Jitter delays none of them.
@@ -211,8 +201,7 @@ impl Every {
     /// # Errors
     ///
     /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name, a lane or a payload that no store
-    /// takes, for a lane beside a queue, or for a [`disable_after`](Self::disable_after) above
-    /// [`Policies::DISABLE_AFTER_MAX`]; nothing is changed then. If the error is
+    /// takes, or for a lane beside a queue; nothing is changed then. If the error is
     /// [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It can be repeated.
     pub async fn upsert(self) -> Result<Upsert> {
         let Self { client, wanted } = self;
@@ -222,19 +211,12 @@ impl Every {
             let why = "a schedule has a lane or a queue, not both";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
-        let most = Policies::DISABLE_AFTER_MAX;
-        if wanted.policies.disable_after.is_some_and(|runs| runs.get() > most) {
-            let why = format!("a schedule is disabled after {most} dead runs at most");
-            return Err(StoreError::new(StoreErrorKind::Invalid, why));
-        }
         client.call(move |store| upsert(store, &wanted)).await
     }
 }
 
 impl Client {
-    /// Enables a schedule, from now. One that is paused until a later time is paused no longer. One
-    /// that a node is about to disable, as its last runs were dead, stays enabled: what was due
-    /// meanwhile is late, and its policies decide on it.
+    /// Enables a schedule, from now. One that is paused until a later time is paused no longer.
     pub async fn enable(&self, name: &str) -> Result<ScheduleUpdate> {
         let name = name.to_owned();
         self.call(move |store| enable(store, &name)).await
@@ -359,7 +341,6 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             next,
             paused: None,
             lane: wanted.lane.clone(),
-            failing: false,
         };
         let Some(old) = old else {
             let change = Change { expect: None, row: Some(&row), ..plain(&row) };
@@ -370,7 +351,6 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
         let is_same = old.kind == row.kind && old.lane == row.lane;
         let goes_on = old_times == Ok(&wanted.schedule) && is_same;
         (row.id, row.version) = (old.id, old.version);
-        row.failing = old.failing && !enabled;
         if goes_on && enabled == old.enabled {
             (row.next, row.paused) = (old.next, old.paused);
         }
@@ -394,16 +374,11 @@ pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<ScheduleUpdate
     attempt(|| {
         let (now, old) = store.schedule(name)?;
         let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
-        if old.enabled && !old.failing && old.paused.is_none_or(|until| until <= now) {
+        if old.enabled && old.paused.is_none_or(|until| until <= now) {
             return seen(store, ScheduleUpdate::Unchanged);
         }
-        // What is due of one that a node is disabling is not dropped: its policies decide on it.
-        let is_paused = old.paused.is_some_and(|until| until > now);
-        let next = match old.enabled && !is_paused {
-            true => old.next,
-            false => old.rule()?.schedule.next_of_all(now),
-        };
-        let row = ScheduleRow { enabled: true, next, paused: None, failing: false, ..old.clone() };
+        let next = old.rule()?.schedule.next_of_all(now);
+        let row = ScheduleRow { enabled: true, next, paused: None, ..old.clone() };
         let made = make(store, &Change { row: Some(&row), ..plain(&old) })?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })

@@ -1,24 +1,19 @@
 //! [`Planner`]: turns what schedules have next into timers and records.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use super::shared::Shared;
 use crate::error::StoreErrorKind;
 use crate::id::{ScheduleId, Shards};
-use crate::plan::{self, Plan, Rows, Step, plan};
-use crate::record::Reason;
+use crate::plan::{Plan, Rows, Step, plan};
 use crate::rule::Rule;
-use crate::store::{Advance, Advanced, Change, Changed, Result, ScheduleRow, Store, Unfinished};
+use crate::store::{Advance, Advanced, Result, ScheduleRow, Store, Unfinished};
 use crate::time::Time;
 use crate::trace;
 
 /// Schedules that are read at a time.
 const SCHEDULES: u32 = 500;
-
-/// Schedules that a store is asked for at a time whether they are failing.
-const ASKED: usize = 50;
 
 /// Schedules that are advanced together.
 pub(super) const TOGETHER: usize = 50;
@@ -40,10 +35,6 @@ pub(crate) struct Planner {
     others_from: Instant,
     /// Time until which they are looked at in each period: some were not advanced by their node.
     helps_until: Instant,
-    /// Failing schedule that was last not disabled because of an error; the next has its turn.
-    refused: Option<ScheduleId>,
-    /// Time from which on failing schedules are disabled again.
-    disables_from: Instant,
     /// Schedules that the store refused to advance. They come after all others.
     stuck: BTreeSet<ScheduleId>,
     /// Number of refusals in this look.
@@ -52,15 +43,7 @@ pub(crate) struct Planner {
 
 impl Planner {
     pub(crate) fn new(now: Instant) -> Self {
-        Self {
-            next: now,
-            others_from: now,
-            helps_until: now,
-            refused: None,
-            disables_from: now,
-            stuck: BTreeSet::new(),
-            refusals: 0,
-        }
+        Self { next: now, others_from: now, helps_until: now, stuck: BTreeSet::new(), refusals: 0 }
     }
 
     /// Advances schedules if that is due or requested, until `until` at most. Returns when it is
@@ -114,30 +97,7 @@ impl Planner {
         let has_more = upcoming.schedules.len() == SCHEDULES as usize;
         let mut has_advanced = false;
         self.refusals = 0;
-        let failing = failing(node, store, &upcoming.schedules);
-        let is_failing = |(row, _): &(ScheduleRow, Unfinished)| failing.contains(&row.id);
-        let (failing, mut others): (Vec<_>, Vec<_>) =
-            upcoming.schedules.into_iter().partition(is_failing);
-        // First, while what was due when it was read is all that is due.
-        for row in self.in_turn(node.now(), failing) {
-            match self.disable(node, store, &row, upcoming.now) {
-                Ok(is_done) => has_advanced |= is_done,
-                Err(error) => {
-                    // It may have waited for a lock for seconds. The others are not held up by it.
-                    node.report("plan", &error);
-                    self.refused = Some(row.id);
-                    self.disables_from = node.now() + seldom(node);
-                }
-            }
-            if node.now() >= until {
-                self.next = until;
-                return Ok(has_advanced);
-            }
-            // After an error no further one is tried.
-            if node.now() < self.disables_from {
-                break;
-            }
-        }
+        let mut others = upcoming.schedules;
         others.sort_by_key(|(row, _)| self.stuck.contains(&row.id));
         while !others.is_empty() && self.refusals < REFUSALS {
             let later = others.split_off(others.len().min(TOGETHER));
@@ -152,49 +112,6 @@ impl Planner {
             self.next = node.now();
         }
         Ok(has_advanced)
-    }
-
-    /// Returns the failing schedules that are disabled now: none for a while after an error, and
-    /// then the one first that comes after that which had the error.
-    fn in_turn(&self, now: Instant, failing: Vec<(ScheduleRow, Unfinished)>) -> Vec<ScheduleRow> {
-        if now < self.disables_from {
-            return Vec::new();
-        }
-        let mut rows: Vec<_> = failing.into_iter().map(|(row, _)| row).collect();
-        rows.sort_by_key(|row| (Some(row.id) <= self.refused, row.id));
-        rows
-    }
-
-    /// Disables a schedule whose last runs were dead, as a client does; or records a part of a long
-    /// backlog. Returns whether it did.
-    fn disable(
-        &mut self,
-        node: &Shared,
-        store: &mut dyn Store,
-        row: &ScheduleRow,
-        now: Time,
-    ) -> Result<bool> {
-        let reason = Reason::Disabled;
-        let (skipped, first) = plan::stop(row, now, reason)?;
-        let withdraw = first.is_none().then_some(reason);
-        let disabled = ScheduleRow { enabled: false, next: None, paused: None, ..row.clone() };
-        // Once a part is recorded, it is what the schedule's last occurrences are.
-        let becomes = ScheduleRow { failing: true, ..first.unwrap_or(disabled) };
-        let change = Change {
-            name: &row.name,
-            expect: Some(row.version),
-            row: Some(&becomes),
-            withdraw,
-            skipped: &skipped,
-        };
-        let is_done = store.change(&change)? != Changed::Stale;
-        if is_done && withdraw.is_some() {
-            node.counters.disabled.add(1);
-            trace::disabled(&row.name, runs(row).unwrap_or_default());
-        } else {
-            self.next = node.now();
-        }
-        Ok(is_done)
     }
 
     /// Advances schedules as far as possible. Returns whether one advanced.
@@ -332,34 +249,6 @@ fn advance_first(store: &mut dyn Store, planned: &[Planned]) -> Result<Vec<Advan
 /// Time between two looks that are not taken in each period.
 fn seldom(node: &Shared) -> Duration {
     node.options.schedule_interval * node.options.full_every
-}
-
-/// Number of dead runs after which a schedule is disabled; `None` for never.
-fn runs(row: &ScheduleRow) -> Option<u32> {
-    row.rule.as_ref().ok()?.policies.disable_after.map(NonZeroU32::get)
-}
-
-/// Returns those of the schedules whose last runs were dead, as many as their policy allows. After
-/// an error the others are advanced all the same, and looked at before they are next.
-fn failing(
-    node: &Shared,
-    store: &mut dyn Store,
-    schedules: &[(ScheduleRow, Unfinished)],
-) -> BTreeSet<ScheduleId> {
-    let readable = schedules.iter().map(|(row, _)| row).filter(|row| row.rule.is_ok());
-    let (known, others): (Vec<_>, Vec<_>) = readable.partition(|row| row.failing);
-    let mut failing: BTreeSet<_> = known.iter().map(|row| row.id).collect();
-    let asked: Vec<_> = others.into_iter().filter_map(|row| Some((row.id, runs(row)?))).collect();
-    for asked in asked.chunks(ASKED) {
-        match store.failing(asked) {
-            Ok(found) => failing.extend(found),
-            Err(error) => {
-                node.report("plan", &error);
-                break;
-            }
-        }
-    }
-    failing
 }
 
 /// Counts the timers that were inserted, and caches those of the node's shards. Those of a lane are

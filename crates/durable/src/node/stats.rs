@@ -96,8 +96,6 @@ counters! {
     skipped,
     /// Times that a look found a schedule whose text this version does not understand.
     not_understood,
-    /// Schedules that this node disabled, as their last runs were dead.
-    disabled,
     /// Attempts of dead nodes made pending again by this one.
     orphans,
     /// Times that this node lost its lease.

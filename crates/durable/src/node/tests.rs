@@ -1,6 +1,5 @@
 //! Nodes on one thread and a virtual clock, with the store in memory.
 
-mod failing;
 mod picky;
 
 use std::collections::BTreeSet;
@@ -52,8 +51,6 @@ impl Node {
             lost: 0,
             panics: false,
             is_down: false,
-            asked: 0,
-            is_silent: false,
         };
         Self { main_loop: MainLoop::new(&shared), shared, store }
     }

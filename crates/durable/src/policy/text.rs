@@ -1,8 +1,7 @@
 //! [`Policies`] as text: `missed=coalesce on_time=60s overlap=allow jitter=0s attempts=10 first=1s
-//! longest=300s`; with `disable_after=5` behind it, if there is such a number.
+//! longest=300s`.
 
 use std::fmt;
-use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use super::{Missed, Overlap, Policies, Retry};
@@ -25,11 +24,7 @@ impl fmt::Display for Policies {
         }
         let Retry { attempts, first, longest } = self.retry;
         let [jitter, first, longest] = [self.jitter, first, longest].map(write);
-        write!(f, " jitter={jitter} attempts={attempts} first={first} longest={longest}")?;
-        match self.disable_after {
-            Some(runs) => write!(f, " disable_after={runs}"),
-            None => Ok(()),
-        }
+        write!(f, " jitter={jitter} attempts={attempts} first={first} longest={longest}")
     }
 }
 
@@ -38,7 +33,7 @@ impl FromStr for Policies {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut words = Words { text, words: text.split(' ') };
-        let mut policies = Self {
+        let policies = Self {
             missed: words.next("missed", missed)?,
             on_time_within: words.next("on_time", read)?,
             overlap: words.next("overlap", overlap)?,
@@ -48,11 +43,7 @@ impl FromStr for Policies {
                 first: words.next("first", read)?,
                 longest: words.next("longest", read)?,
             },
-            disable_after: None,
         };
-        if words.words.clone().next().is_some_and(|word| word.starts_with("disable_after=")) {
-            policies.disable_after = Some(words.next("disable_after", disable_after)?);
-        }
         match words.words.next() {
             None => Ok(policies),
             Some(word) => Err(PolicyError::new(text, word)),
@@ -83,10 +74,6 @@ fn overlap(text: &str) -> Option<Overlap> {
         Some(("queue", at_most)) => Some(Overlap::Queue { at_most: number(at_most)? }),
         _ => None,
     }
-}
-
-fn disable_after(text: &str) -> Option<NonZeroU32> {
-    number(text).filter(|runs: &NonZeroU32| runs.get() <= Policies::DISABLE_AFTER_MAX)
 }
 
 /// Words `key=value` of a text, in their order.
@@ -131,7 +118,7 @@ impl std::error::Error for PolicyError {}
 mod tests {
     use std::time::Duration;
 
-    use super::{Missed, NonZeroU32, Overlap, Policies, Retry};
+    use super::{Missed, Overlap, Policies, Retry};
 
     fn any(random: &mut fastrand::Rng) -> Policies {
         let mut span =
@@ -148,8 +135,7 @@ mod tests {
             _ => Overlap::Queue { at_most: random.u32(..) },
         };
         let retry = Retry::new(random.u32(..), first, longest);
-        let disable_after = NonZeroU32::new(random.u32(0..=Policies::DISABLE_AFTER_MAX));
-        Policies { missed, on_time_within, overlap, jitter, retry, disable_after }
+        Policies { missed, on_time_within, overlap, jitter, retry }
     }
 
     #[test]
@@ -175,9 +161,6 @@ mod tests {
             ("jitter=0s", "jitter=0", "jitter"),
             ("attempts=10 ", "", "attempts"),
             ("300s", "300s more=1", "more=1"),
-            ("300s", "300s disable_after=0", "disable_after"),
-            ("300s", "300s disable_after=101", "disable_after"),
-            ("300s", "300s disable_after=5 disable_after=5", "disable_after=5"),
         ] {
             let error = text.replace(old, new).parse::<Policies>().unwrap_err();
             let expected = format!("`{at}` is not as expected");

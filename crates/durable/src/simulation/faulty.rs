@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::world::{World, with_world};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, ScheduleId, Shards, TimerId};
+use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
     Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Held,
@@ -221,38 +221,11 @@ impl Store for Faulty {
     }
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
-        let upcoming = self.call(move |db| db.upcoming(ahead, shards, limit))?;
-        with_world(|world| world.model.borrow_mut().looked.insert(self.number, upcoming.now));
-        Ok(upcoming)
+        self.call(move |db| db.upcoming(ahead, shards, limit))
     }
 
-    fn failing(&mut self, schedules: &[(ScheduleId, u32)]) -> Result<Vec<ScheduleId>> {
-        let schedules = schedules.to_vec();
-        self.call(move |db| {
-            let failing = db.failing(&schedules)?;
-            with_world(|world| world.model.borrow().check_failing(db, &schedules, &failing));
-            Ok(failing)
-        })
-    }
-
-    fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
-        let (name, row) = (change.name.to_owned(), change.row.cloned());
-        let Change { expect, withdraw, .. } = *change;
-        let skipped = change.skipped.to_vec();
-        // It may be carried out after the node has looked again.
-        let looked = with_world(|world| world.model.borrow().looked.get(&self.number).copied());
-        self.call(move |db| {
-            let (row, skipped) = (row.as_ref(), &skipped[..]);
-            let changed = db.change(&Change { name: &name, expect, row, withdraw, skipped })?;
-            if let (Changed::Done { running, .. }, Some(row)) = (&changed, row) {
-                with_world(|world| {
-                    let now = db.now().unwrap();
-                    let looked = looked.expect("what a node changes it has read");
-                    world.model.borrow_mut().see_change(looked, row, now, running);
-                });
-            }
-            Ok(changed)
-        })
+    fn change(&mut self, _: &Change<'_>) -> Result<Changed> {
+        unimplemented!("no node asks for it")
     }
 
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {

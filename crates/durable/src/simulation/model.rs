@@ -1,7 +1,6 @@
 //! [`Model`]: what clients asked for and handlers saw, and what has to follow from that alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -14,9 +13,7 @@ use crate::node::{Ended, Fire};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason, Record};
 use crate::schedule::{Excluded, Schedule};
-use crate::store::{
-    Memory, NewTimer, RecordQuery, ScheduleRow, State, Store, TimerQuery, TimerUpdate,
-};
+use crate::store::{NewTimer, RecordQuery, State, Store, TimerQuery, TimerUpdate};
 use crate::time::Time;
 
 /// The number of the clients' connection, which never dies.
@@ -45,10 +42,6 @@ pub(super) struct Model {
     beside: BTreeMap<TimerId, (Option<ScheduleId>, u32)>,
     /// Attempts that started.
     started: BTreeSet<(TimerId, u32)>,
-    /// Time of the last look of each node at schedules.
-    pub(super) looked: BTreeMap<usize, Time>,
-    /// Number of schedules that nodes have disabled.
-    pub(super) disabled: usize,
 }
 
 #[derive(Default)]
@@ -74,11 +67,6 @@ struct Every {
     periods: Vec<(Schedule, Time, Option<Time>)>,
     /// Whether it was always one that lets nothing overlap.
     may_overlap: bool,
-    /// Time from which on its dead runs count: it was made or enabled then, or its pause ended.
-    since: Time,
-    /// Times between a node's look at it and its end, each after one time and until another: what
-    /// was not a timer is not recorded.
-    ending: Vec<(Time, Time)>,
 }
 
 impl Every {
@@ -192,7 +180,6 @@ impl Model {
             on_time_within: Duration::from_secs(2),
             jitter: Duration::from_millis(world.below(2) * 400),
             retry: RETRY,
-            disable_after: NonZeroU32::new(1 + u32::from(name == "two")).filter(|_| period == 700),
         };
         let mut db = world.db();
         let now = db.now().unwrap();
@@ -220,20 +207,12 @@ impl Model {
         every.may_overlap |= overlap == Overlap::Allow;
         let is_enabled = every.now.as_ref().is_none_or(|(_, _, enabled)| *enabled);
         let is_new = upserted == Upsert::Created;
-        if is_new {
-            every.since = now;
-        }
         assert_eq!(is_new, every.now.is_none());
-        let is_failing = old.as_ref().is_some_and(|old| old.failing);
-        let is_paused = old.as_ref().is_some_and(|old| old.paused.is_some());
         let begins_anew = old.as_ref().is_some_and(|old| {
             old.rule().unwrap().schedule != wanted.schedule || old.kind != wanted.kind
         });
         if begins_anew && is_enabled {
             every.close(now);
-        }
-        if is_enabled && (is_failing || is_paused && begins_anew) {
-            every.since = now;
         }
         let barrier = old.filter(|_| begins_anew && is_enabled).map(|old| old.id);
         if is_new || begins_anew && is_enabled {
@@ -284,7 +263,6 @@ impl Model {
                     // It was paused: what it has from then on, it has from now on.
                     every.periods.pop();
                 }
-                every.since = now;
                 every.periods.push((schedule.clone(), now, None));
             }
         }
@@ -359,51 +337,6 @@ impl Model {
             assert!(timer.new.name.as_deref() == Some(name) && timer.new.scheduled_for < end);
             let known = model.beside.insert(timer.new.id, (timer.new.schedule, u32::MAX));
             assert!(known.is_none(), "{timer:?} was made twice");
-        }
-    }
-
-    /// Checks which schedules a store says are failing.
-    pub(super) fn check_failing(
-        &self,
-        db: &mut Memory,
-        schedules: &[(ScheduleId, u32)],
-        failing: &[ScheduleId],
-    ) {
-        let records = db.records(&RecordQuery::new().limit(u32::MAX)).unwrap();
-        for (id, runs) in schedules {
-            let of_it = records.iter().filter(|record| record.schedule == Some(*id));
-            let is_counted = |record: &&Record| {
-                let every = record.name.as_ref().and_then(|name| self.schedules.get(name));
-                let is_run = matches!(record.outcome, Outcome::Succeeded | Outcome::Dead);
-                // One that was removed since it was read does not fail.
-                let every = every.filter(|every| every.now.is_some());
-                is_run && every.is_some_and(|every| record.scheduled_for >= every.since)
-            };
-            let ended: BTreeMap<Time, Outcome> =
-                of_it.filter(is_counted).map(|end| (end.scheduled_for, end.outcome)).collect();
-            let dead = ended.values().rev().take_while(|end| **end == Outcome::Dead).count();
-            assert_eq!(failing.contains(id), dead >= *runs as usize, "{id}: {ended:?}");
-        }
-    }
-
-    /// Takes note of a change that a node made after a look at that time.
-    pub(super) fn see_change(
-        &mut self,
-        looked: Time,
-        row: &ScheduleRow,
-        now: Time,
-        running: &[(TimerId, u32)],
-    ) {
-        let every = self.schedules.get_mut(&row.name).expect("a client made it");
-        let (_, policies, enabled) = every.now.as_mut().expect("it is there");
-        assert!(*enabled && policies.disable_after.is_some(), "a node changed {row:?}");
-        assert!(row.failing, "a node changed {row:?}");
-        if !row.enabled {
-            *enabled = false;
-            every.close(now);
-            every.ending.push((looked, now));
-            self.disabled += 1;
-            self.take_back(row.id, now, running.to_vec());
         }
     }
 
@@ -518,10 +451,7 @@ impl Model {
             let mut expected: Vec<Time> = every.periods.iter().flat_map(occurrences).collect();
             // One that was made again at the very time of an occurrence stands for it.
             let is_beside = |at: &Time| beside.contains(&(name.clone(), *at));
-            let is_ending =
-                |at: &Time| every.ending.iter().any(|(from, to)| is_within(*at, *from, Some(*to)));
-            let may_lack = |at: &Time| is_beside(at) || is_ending(at);
-            expected.retain(|at| !may_lack(at) || found.binary_search(at).is_ok());
+            expected.retain(|at| !is_beside(at) || found.binary_search(at).is_ok());
             assert_eq!(found, expected, "the occurrences of {name}");
         }
         assert!(by_name.is_empty(), "{by_name:?}");

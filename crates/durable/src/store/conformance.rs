@@ -154,9 +154,6 @@ cases! {
         a_queued_timer_is_claimed_after_those_before_it
         a_queued_timer_can_be_cancelled
         a_removed_schedule_is_gone
-        a_schedule_is_failing_if_its_last_runs_are_dead
-        a_schedule_that_is_enabled_is_not_failing
-        of_a_failing_schedule_the_last_occurrences_are_looked_at
         a_schedule_keeps_its_rule
         a_rule_that_cannot_be_read_stops_no_other;
     lanes:

@@ -40,7 +40,7 @@
 ///     tourbillon_durable::forward! { self.pass;
 ///         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
 ///         amend confirm find timers schedule schedules upcoming change advance
-///         advance_batch backfill insert_occurrence records failing overview promote
+///         advance_batch backfill insert_occurrence records overview promote
 ///     }
 /// }
 ///
@@ -196,10 +196,6 @@ macro_rules! forward {
     };
     (@ prune $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass prune(before: $crate::Time, limit: u32) -> u64);
-    };
-    (@ failing $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass failing(schedules: &[($crate::ScheduleId, u32)])
-            -> ::std::vec::Vec<$crate::ScheduleId>);
     };
     (@@ $self:ident $pass:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty) => {
         fn $name(&mut $self $(, $argument: $type)*) -> $crate::store::Result<$answer> {

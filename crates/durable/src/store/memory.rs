@@ -15,7 +15,7 @@ use super::{
     Overview, OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow,
     Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
 };
-use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
+use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::{Reason, Record, RecordSummary};
 use crate::time::Time;
 
@@ -361,12 +361,6 @@ impl Store for Memory {
         rows.truncate(limit as usize);
         let occupied = |row: &ScheduleRow| (row.clone(), tables.occupied(row.id));
         Ok(Upcoming { now, schedules: rows.into_iter().map(occupied).collect() })
-    }
-
-    fn failing(&mut self, schedules: &[(ScheduleId, u32)]) -> Result<Vec<ScheduleId>> {
-        let (_, tables) = self.begin();
-        let failing = schedules.iter().filter(|(id, runs)| tables.is_failing(*id, *runs));
-        Ok(failing.map(|(id, _)| *id).collect())
     }
 
     fn change(&mut self, change: &Change<'_>) -> Result<Changed> {

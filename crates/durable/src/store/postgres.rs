@@ -67,7 +67,7 @@ use super::{
     ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
-use crate::id::{Lease, ScheduleId, Shards, TimerId};
+use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 
@@ -416,10 +416,6 @@ impl Store for Postgres {
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
         self.call(async |session, _| schedules::upcoming(session, Span(ahead), shards, limit).await)
-    }
-
-    fn failing(&mut self, schedules: &[(ScheduleId, u32)]) -> Result<Vec<ScheduleId>> {
-        self.call(async |session, _| schedules::failing(session, schedules).await)
     }
 
     fn change(&mut self, change: &Change<'_>) -> Result<Changed> {

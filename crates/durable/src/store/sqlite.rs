@@ -36,7 +36,7 @@ use super::{
     Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, ScheduleId, Shards, TimerId};
+use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 
@@ -247,10 +247,6 @@ impl Store for Sqlite {
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
         self.link.read(|file, now| schedules::upcoming(file, now, ahead, shards, limit))
-    }
-
-    fn failing(&mut self, schedules: &[(ScheduleId, u32)]) -> Result<Vec<ScheduleId>> {
-        self.link.read(|file, _| schedules::failing(file, schedules))
     }
 
     fn change(&mut self, change: &Change<'_>) -> Result<Changed> {

@@ -379,10 +379,6 @@ pub struct ScheduleRow {
     pub paused: Option<Time>,
     /// Lane of its occurrences; `None` if they are in none.
     pub lane: Option<String>,
-    /// True if a node has disabled it, as its last runs were
-    /// [dead](crate::Policies::disable_after), or is about to, once a long backlog is recorded.
-    /// False once it is enabled again.
-    pub failing: bool,
 }
 
 impl ScheduleRow {
@@ -405,14 +401,7 @@ impl ScheduleRow {
             next,
             paused: None,
             lane: None,
-            failing: false,
         }
-    }
-
-    /// Returns whether its dead runs count from now on, once it is written in place of `old`.
-    pub(super) fn begins_anew(&self, old: &Self) -> bool {
-        let is_unpaused = old.paused.is_some() && self.paused.is_none();
-        self.enabled && (!old.enabled || old.failing && !self.failing || is_unpaused)
     }
 
     /// Returns its times and policies.

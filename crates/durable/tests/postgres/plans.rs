@@ -328,7 +328,6 @@ fn everything(store: &mut Postgres, name: &str) {
         assert_eq!(store.cancel(timer.id).unwrap(), TimerUpdate::Done);
     }
     store.upcoming(LONG, Shards::ALL, 9).unwrap();
-    assert_eq!(store.failing(&[(row.id, 1)]).unwrap(), []);
     store.cancel(timers[0].id).unwrap();
     assert_eq!(store.maintain().unwrap().promoted, 1);
     let withdraw = Some(Reason::Disabled);
@@ -711,62 +710,4 @@ fn a_look_at_schedules_reads_no_other_shard() {
         assert_eq!(by_none, 0);
         assert!(by_next <= i64::from(SCHEDULES) + 64, "{by_next} rows of {shards:?}");
     }
-}
-
-/// Query for the rows that were read of schedules and records: one after the other, of schedules by
-/// their ids, and of records by their occurrences.
-const OCCURRENCE_READS: &str = "
-    SELECT (SELECT sum(seq_tup_read)::int8 FROM pg_stat_user_tables
-            WHERE relname IN ('schedule', 'history')),
-           (SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'schedule_pkey'),
-           (SELECT idx_tup_read FROM pg_stat_user_indexes
-            WHERE indexrelname = 'history_occurrence'),
-           (SELECT sum(idx_tup_read)::int8 FROM pg_stat_user_indexes
-            WHERE relname IN ('schedule', 'history')
-                AND indexrelname NOT IN ('schedule_pkey', 'history_occurrence'))";
-
-#[test]
-fn a_look_for_dead_runs_reads_the_last_of_each_schedule() {
-    const FAILING: i64 = 100;
-    const RUNS: u32 = 5;
-    let database = Database::new();
-    let mut store = database.connect();
-    let nobody = (ScheduleId::new(store.now().unwrap()), RUNS);
-    assert_eq!(store.failing(&[nobody]).unwrap(), []);
-    let mut client = database.client();
-    // The first has many skipped occurrences behind one dead run, and all runs of the second are
-    // from before it was enabled. The runs of the others are dead.
-    let fill = format!(
-        "ALTER TABLE tourbillon.schedule SET (autovacuum_enabled = false);
-         ALTER TABLE tourbillon.history SET (autovacuum_enabled = false);
-         INSERT INTO tourbillon.schedule
-             (id, name, kind, spec, policies, payload, shard, enabled, version, next, enabled_since)
-         SELECT gen_random_uuid(), n::text, 'mail', '', '', '', 0, true, 1, now(),
-                CASE n WHEN 2 THEN now() ELSE now() - interval '1 year' END
-         FROM generate_series(1, {FAILING} + 2) AS n;
-         INSERT INTO tourbillon.history
-             (timer, schedule, kind, scheduled_for, attempts, failures, outcome, detail, recorded)
-         SELECT gen_random_uuid(), s.id, 'mail', now() - make_interval(secs => n), 1, 0,
-                CASE s.name WHEN '1' THEN 3 ELSE 2 END, '', now()
-         FROM tourbillon.schedule AS s, generate_series(1, 2000) AS n
-         WHERE s.name::int <= 2 OR n <= 200"
-    );
-    client.batch_execute(&fill).unwrap();
-    let ids = client.query("SELECT id::text FROM tourbillon.schedule ORDER BY name::int", &[]);
-    let ids: Vec<ScheduleId> =
-        ids.unwrap().iter().map(|row| row.get::<_, &str>(0).parse().unwrap()).collect();
-    let before = client.query_one(OCCURRENCE_READS, &[]).unwrap();
-    let asked: Vec<_> = ids.iter().map(|id| (*id, RUNS)).collect();
-    let mut failing = store.failing(&asked).unwrap();
-    let mut expected = ids[2..].to_vec();
-    failing.sort();
-    expected.sort();
-    assert_eq!(failing, expected);
-    drop(store);
-    while client.query_one(CONNECTIONS, &[]).unwrap().get::<_, i64>(0) > 0 {
-        thread::sleep(Duration::from_millis(1));
-    }
-    let after = client.query_one(OCCURRENCE_READS, &[]).unwrap();
-    let read = [0, 1, 2, 3].map(|n| after.get::<_, i64>(n) - before.get::<_, i64>(n));
-    assert_eq!(read, [0, FAILING + 2, 1_000 + FAILING * i64::from(RUNS), 0]);
 }

@@ -9,9 +9,6 @@
 //!
 //! The definition of a schedule says which of the two it has, or else the configuration of its app
 //! does, as it is at that time: when the schedule is written, when a run ends, when a watch is due.
-//!
-//! The library's own `Policies::disable_after` is not used: it acts when the next occurrence comes,
-//! while the service disables with the last death, and has made the notice of it by then.
 
 mod of_app;
 

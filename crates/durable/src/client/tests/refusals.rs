@@ -47,7 +47,7 @@ impl Store for Refusing {
     crate::forward! { self.pass;
         now join beat leave maintain nodes scan held claim finish cancel reschedule amend confirm
         find timers schedule schedules upcoming change advance backfill insert_occurrence records
-        failing overview prune promote
+        overview prune promote
     }
 }
 

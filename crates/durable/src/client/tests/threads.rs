@@ -36,7 +36,7 @@ impl Store for Breaking {
     crate::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
         confirm find timers schedule schedules upcoming change advance backfill insert_occurrence
-        records failing overview prune named promote
+        records overview prune named promote
     }
 }
 
@@ -106,7 +106,7 @@ fn a_client_whose_threads_have_ended_says_so_at_once() {
         crate::forward! { self.pass;
             now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
             confirm find timers schedule schedules upcoming change advance insert_occurrence records
-            failing overview prune backfill promote
+            overview prune backfill promote
         }
     }
     let client = Client::new(Box::new(Broken)).unwrap().with_deadline(Duration::MAX);

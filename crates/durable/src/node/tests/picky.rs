@@ -1,6 +1,5 @@
 //! [`Picky`]: a store that refuses one timer's end, whose queues and orphans take a while, that
-//! loses answers, that takes no ends, whose scans from the beginning fail, that does not say which
-//! schedules are failing, or that panics.
+//! loses answers, that takes no ends, whose scans from the beginning fail, or that panics.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,24 +30,14 @@ pub(super) struct Picky {
     pub(super) failing: Option<(VirtualClock, Duration)>,
     /// True if no end is taken, and no lane promoted.
     pub(super) is_down: bool,
-    /// Number of times that it was asked which schedules are failing.
-    pub(super) asked: u32,
-    /// True if it does not say it.
-    pub(super) is_silent: bool,
 }
 
 impl Picky {
     fn pass<T>(
         &mut self,
-        name: &'static str,
+        _name: &'static str,
         call: impl FnOnce(&mut dyn Store) -> Result<T>,
     ) -> Result<T> {
-        if name == "failing" {
-            self.asked += 1;
-            if self.is_silent {
-                return Err(StoreError::new(StoreErrorKind::Unavailable, "it takes too long"));
-            }
-        }
         call(&mut self.memory)
     }
 }
@@ -123,6 +112,6 @@ impl Store for Picky {
 
     crate::forward! { self.pass;
         now join beat leave nodes insert held cancel reschedule confirm find timers
-        amend schedule schedules upcoming change backfill records failing overview prune
+        amend schedule schedules upcoming change backfill records overview prune
     }
 }

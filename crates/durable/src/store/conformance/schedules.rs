@@ -1,6 +1,5 @@
 //! Schedules, and how they become timers and records.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::{Bench, LONG, MOMENT, Rig, done, join_again, retry};
@@ -10,8 +9,8 @@ use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::schedule::{Excluded, Schedule};
 use crate::store::{
-    Advance, Advanced, Change, Changed, Filled, Finished, How, LAST, ManualRun, NewOccurrence,
-    NewTimer, Past, ScheduleQuery, ScheduleRow, Skip, TimerQuery, TimerUpdate, Unfinished,
+    Advance, Advanced, Change, Changed, Filled, Finished, How, ManualRun, NewOccurrence, NewTimer,
+    Past, ScheduleQuery, ScheduleRow, Skip, TimerQuery, TimerUpdate, Unfinished,
 };
 use crate::time::Time;
 
@@ -587,131 +586,6 @@ pub(super) fn a_removed_schedule_is_gone(rig: &dyn Rig) {
     assert_eq!(bench.store.schedule("nightly").unwrap().1, Some(again));
 }
 
-fn dead() -> How {
-    How::Done(Outcome::Dead, Some(Reason::Failed), String::new())
-}
-
-/// Advances a schedule by these.
-fn make(bench: &mut Bench<'_>, row: &mut ScheduleRow, timers: &[NewTimer], skipped: &[Skip]) {
-    let next = row.next.unwrap() + SECOND;
-    let made = Advance { timers, skipped, ..advance(row, next) };
-    assert_eq!(bench.store.advance(&made).unwrap(), Advanced::Done);
-    row.next = Some(next);
-}
-
-/// Makes an occurrence of a schedule that is due now, and starts its attempt.
-fn begin(bench: &mut Bench<'_>, row: &mut ScheduleRow, scheduled_for: Time) -> TimerId {
-    let now = bench.now();
-    let timer = bench.occurrence(row, scheduled_for, now);
-    make(bench, row, std::slice::from_ref(&timer), &[]);
-    assert!(bench.claim(timer.id).is_some());
-    timer.id
-}
-
-/// Makes an occurrence of a schedule, whose attempt ends so.
-fn run(bench: &mut Bench<'_>, row: &mut ScheduleRow, scheduled_for: Time, how: How) {
-    let id = begin(bench, row, scheduled_for);
-    assert_eq!(bench.finish(id, 1, how), Finished::Accepted);
-}
-
-pub(super) fn a_schedule_is_failing_if_its_last_runs_are_dead(rig: &dyn Rig) {
-    let mut bench = Bench::new(rig);
-    let mut row = bench.scheduled("nightly", LONG);
-    let mut other = bench.scheduled("hourly", LONG);
-    let from = bench.now();
-    let id = row.id;
-    let is_failing =
-        |bench: &mut Bench<'_>, runs| bench.store.failing(&[(id, runs)]).unwrap() == [id];
-    assert!(!is_failing(&mut bench, 1));
-    run(&mut bench, &mut row, from, dead());
-    assert_eq!([1, 2].map(|runs| is_failing(&mut bench, runs)), [true, false]);
-
-    // What was skipped or cancelled is no run, nor is what has not ended.
-    make(&mut bench, &mut row, &[], &[skip(from + SECOND, Reason::Missed)]);
-    let cancelled = bench.occurrence(&row, from + SECOND * 2, from);
-    make(&mut bench, &mut row, std::slice::from_ref(&cancelled), &[]);
-    assert_eq!(bench.store.cancel(cancelled.id).unwrap(), TimerUpdate::Done);
-    run(&mut bench, &mut row, from + SECOND * 3, dead());
-    let unfinished = begin(&mut bench, &mut row, from + SECOND * 4);
-    assert_eq!([1, 2, 3].map(|runs| is_failing(&mut bench, runs)), [true, true, false]);
-
-    // The order is that in which they were to run, and not that in which they ended.
-    run(&mut bench, &mut row, from + SECOND * 6, dead());
-    assert!(is_failing(&mut bench, 3));
-    run(&mut bench, &mut row, from + SECOND * 5, done());
-    assert_eq!([1, 2].map(|runs| is_failing(&mut bench, runs)), [true, false]);
-    assert_eq!(bench.finish(unfinished, 1, done()), Finished::Accepted);
-    assert!(is_failing(&mut bench, 1));
-
-    run(&mut bench, &mut other, from, dead());
-    let all = [(other.id, 1), (ScheduleId::from_bits(3), 1), (id, 1)];
-    let mut failing = bench.store.failing(&all).unwrap();
-    failing.sort();
-    let mut expected = [id, other.id];
-    expected.sort();
-    assert_eq!(failing, expected);
-    run(&mut bench, &mut row, from + SECOND * 7, done());
-    assert_eq!(bench.store.failing(&all).unwrap(), [other.id]);
-    assert_eq!(bench.store.failing(&[]).unwrap(), []);
-}
-
-pub(super) fn a_schedule_that_is_enabled_is_not_failing(rig: &dyn Rig) {
-    let mut bench = Bench::new(rig);
-    let mut row = bench.scheduled("nightly", LONG);
-    let is_failing = |bench: &mut Bench<'_>, id| bench.store.failing(&[(id, 1)]).unwrap() == [id];
-    let now = bench.now();
-    run(&mut bench, &mut row, now, dead());
-    bench.pass(MOMENT);
-    let mut set = |bench: &mut Bench<'_>, enabled, failing, paused| {
-        row.enabled = enabled;
-        row.failing = failing;
-        row.paused = paused;
-        row.payload.push(1);
-        assert!(matches!(bench.store.change(&change(&row)).unwrap(), Changed::Done { .. }));
-        row.version += 1;
-        assert_eq!(bench.store.schedule("nightly").unwrap().1.unwrap(), row);
-        row.clone()
-    };
-    // It counts as before after a change that leaves it enabled.
-    let id = set(&mut bench, true, false, None).id;
-    assert!(is_failing(&mut bench, id));
-    // So it does while it is paused, and while what was due is recorded before it is disabled.
-    for (enabled, failing, paused) in
-        [(true, true, None), (true, false, Some(now + LONG)), (false, true, None)]
-    {
-        for _ in 0..2 {
-            set(&mut bench, enabled, failing, paused);
-            assert!(is_failing(&mut bench, id));
-        }
-        let mut row = set(&mut bench, true, false, None);
-        assert!(!is_failing(&mut bench, id), "{enabled} {failing} {paused:?}");
-        let now = bench.now();
-        run(&mut bench, &mut row, now, dead());
-        bench.pass(MOMENT);
-        assert!(is_failing(&mut bench, id));
-    }
-
-    let removal = Change { row: None, withdraw: Some(Reason::Removed), ..change(&row) };
-    assert!(matches!(bench.store.change(&removal).unwrap(), Changed::Done { .. }));
-    assert!(!is_failing(&mut bench, row.id));
-    let new = bench.scheduled("nightly", LONG);
-    assert!(!is_failing(&mut bench, new.id));
-}
-
-pub(super) fn of_a_failing_schedule_the_last_occurrences_are_looked_at(rig: &dyn Rig) {
-    let mut bench = Bench::new(rig);
-    let mut row = bench.scheduled("nightly", LONG);
-    let (id, from) = (row.id, bench.now());
-    run(&mut bench, &mut row, from, dead());
-    let skips = |range: std::ops::Range<u32>| {
-        range.map(|n| skip(from + SECOND * n, Reason::Overlap)).collect::<Vec<_>>()
-    };
-    make(&mut bench, &mut row, &[], &skips(1..LAST));
-    assert_eq!(bench.store.failing(&[(id, 1)]).unwrap(), [id]);
-    make(&mut bench, &mut row, &[], &skips(LAST..LAST + 1));
-    assert_eq!(bench.store.failing(&[(id, 1)]).unwrap(), []);
-}
-
 pub(super) fn a_schedule_keeps_its_rule(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let missed = Missed::CatchUp { max_count: 3, max_age: SECOND };
@@ -724,7 +598,6 @@ pub(super) fn a_schedule_keeps_its_rule(rig: &dyn Rig) {
             overlap: Overlap::Queue { at_most: 5 },
             jitter,
             retry: Retry::NEVER,
-            disable_after: NonZeroU32::new(7),
         },
         Policies { missed: Missed::Skip, overlap: Overlap::Skip, ..Policies::default() },
         Policies::default(),

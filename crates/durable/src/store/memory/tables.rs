@@ -1,6 +1,5 @@
 //! Tables in memory, and what one statement does to them.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Weak;
 
@@ -8,8 +7,8 @@ use crate::id::{Lease, NodeId, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason, Record, RecordSummary};
 use crate::store::overview::HOUR;
 use crate::store::{
-    Change, Changed, End, Finished, How, LAST, NewTimer, Notice, Overview, Promoted, ScheduleRow,
-    Skip, Timer, Unfinished,
+    Change, Changed, End, Finished, How, NewTimer, Notice, Overview, Promoted, ScheduleRow, Skip,
+    Timer, Unfinished,
 };
 use crate::time::Time;
 
@@ -28,8 +27,6 @@ pub(super) struct Tables {
     /// The timers of each schedule, in their order.
     pub(super) by_schedule: BTreeMap<ScheduleId, BTreeMap<Time, TimerId>>,
     pub(super) schedules: BTreeMap<String, ScheduleRow>,
-    /// Time since when each schedule is enabled; of a disabled one, when it was last.
-    pub(super) enabled_since: HashMap<ScheduleId, Time>,
     pub(super) records: BTreeMap<(Time, TimerId), Record>,
     /// The occurrences in `records`.
     pub(super) recorded: HashSet<(ScheduleId, Time)>,
@@ -238,19 +235,6 @@ impl Tables {
         occupied
     }
 
-    /// Returns whether the last `runs` runs of a schedule are all dead.
-    pub(super) fn is_failing(&self, schedule: ScheduleId, runs: u32) -> bool {
-        let Some(since) = self.enabled_since.get(&schedule) else { return false };
-        let is_meant =
-            |record: &&Record| record.schedule == Some(schedule) && record.scheduled_for >= *since;
-        let mut last: Vec<_> = self.records.values().filter(is_meant).collect();
-        last.sort_by_key(|record| Reverse(record.scheduled_for));
-        let outcomes = last.iter().take(LAST as usize).map(|record| record.outcome);
-        let ended = outcomes.filter(|end| matches!(end, Outcome::Succeeded | Outcome::Dead));
-        let ended: Vec<_> = ended.take(runs as usize).collect();
-        ended.len() == runs as usize && ended.iter().all(|outcome| *outcome == Outcome::Dead)
-    }
-
     pub(super) fn skip(&mut self, skipped: &[Skip], row: &ScheduleRow, now: Time) {
         for skip in skipped {
             if !self.has(row.id, skip.scheduled_for) {
@@ -271,15 +255,11 @@ impl Tables {
         let version = change.expect.unwrap_or(0) + 1;
         match change.row {
             Some(row) => {
-                if old.as_ref().is_none_or(|old| row.begins_anew(old)) {
-                    self.enabled_since.insert(row.id, now);
-                }
                 let row = ScheduleRow { version, ..row.clone() };
                 self.schedules.insert(change.name.to_owned(), row);
             }
             None => {
-                let removed = self.schedules.remove(change.name);
-                removed.map(|row| self.enabled_since.remove(&row.id));
+                self.schedules.remove(change.name);
             }
         }
         let Some(row) = old.as_ref().or(change.row) else {

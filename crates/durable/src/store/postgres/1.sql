@@ -74,10 +74,7 @@ CREATE TABLE tourbillon.schedule (
     next timestamptz,
     -- Time until which it is paused, if that is to come.
     paused timestamptz,
-    lane text COLLATE "C",
-    -- Time since when it is enabled, or was last; and whether it is disabled as its runs were dead.
-    enabled_since timestamptz NOT NULL DEFAULT now(),
-    failing boolean NOT NULL DEFAULT false
+    lane text COLLATE "C"
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 -- A node reads the first of each of its shards, in one order.
 CREATE INDEX schedule_next ON tourbillon.schedule (shard, next, id) WHERE enabled;

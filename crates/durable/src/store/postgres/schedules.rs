@@ -8,12 +8,12 @@ use tokio_postgres::Row;
 
 use super::link::{Answer, Query, Session};
 use super::timers::{NewTimers, columns, insert_timers, record_cancelled};
-use super::values::{Id, Span, Stamp, big, int, mask};
-use crate::id::{SHARDS, ScheduleId, Shards, TimerId};
+use super::values::{Id, Span, Stamp, big, mask};
+use crate::id::{SHARDS, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::store::{
-    Advance, Advanced, Change, Changed, Filled, LAST, ManualRun, NewOccurrence, NewTimer, Past,
+    Advance, Advanced, Change, Changed, Filled, ManualRun, NewOccurrence, NewTimer, Past,
     ScheduleRow, Skip, Unfinished, Upcoming,
 };
 use crate::time::Time;
@@ -21,7 +21,7 @@ use crate::time::Time;
 macro_rules! schedule_columns {
     () => {
         "s.id, s.name, s.kind, s.spec, s.policies, s.payload, s.enabled, s.version, s.next, \
-         s.paused, s.lane, s.failing"
+         s.paused, s.lane"
     };
 }
 pub(super) use schedule_columns;
@@ -40,7 +40,6 @@ pub(super) fn schedule_row(row: &Row, at: usize) -> Answer<ScheduleRow> {
         next: next.map(|Stamp(next)| next),
         paused: paused.map(|Stamp(paused)| paused),
         lane: row.try_get(at + 10)?,
-        failing: row.try_get(at + 11)?,
     })
 }
 
@@ -108,62 +107,20 @@ pub(super) async fn upcoming(
     Ok(Upcoming { now, schedules })
 }
 
-/// Of each schedule it reads the last occurrences that were recorded, as few as it takes to find
-/// `most` that ran: those that were skipped or cancelled stand between them, up to a thousand.
-const FAILING: &str = "
-    SELECT w.id
-    FROM unnest($1::uuid[], $2::int4[]) AS w (id, most)
-    JOIN tourbillon.schedule AS s ON s.id = w.id
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS dead
-        FROM (
-            SELECT l.outcome
-            FROM (
-                SELECT h.outcome, h.scheduled_for FROM tourbillon.history AS h
-                WHERE h.schedule = w.id AND h.scheduled_for >= s.enabled_since
-                ORDER BY h.scheduled_for DESC LIMIT 1000
-            ) AS l
-            WHERE l.outcome IN (1, 2)
-            ORDER BY l.scheduled_for DESC LIMIT w.most
-        ) AS ended
-        WHERE ended.outcome = 2
-    ) AS found
-    WHERE found.dead = w.most";
-
-// The statement above has these numbers in it.
-const _: () = assert!(Outcome::Succeeded.code() == 1 && Outcome::Dead.code() == 2 && LAST == 1_000);
-
-pub(super) async fn failing(
-    session: &mut Session,
-    schedules: &[(ScheduleId, u32)],
-) -> Answer<Vec<ScheduleId>> {
-    let ids: Vec<Id> = schedules.iter().map(|(id, _)| (*id).into()).collect();
-    let most: Vec<i32> = schedules.iter().map(|(_, runs)| int(*runs)).collect();
-    let rows = session.read(FAILING, &[&ids, &most]).await?;
-    rows.iter().map(|row| Ok(row.try_get::<_, Id>(0)?.into())).collect()
-}
-
 const LOCK: &str = "
     SELECT id, kind, version FROM tourbillon.schedule WHERE name = $1 FOR UPDATE";
 
-pub(super) const CREATE: &str = "
+const CREATE: &str = "
     INSERT INTO tourbillon.schedule
-        (id, name, kind, spec, policies, payload, enabled, version, next, shard, paused, lane,
-         failing)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+        (id, name, kind, spec, policies, payload, enabled, version, next, shard, paused, lane)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
     ON CONFLICT DO NOTHING
     RETURNING id";
 
 const REPLACE: &str = "
     UPDATE tourbillon.schedule
     SET id = $1, kind = $3, spec = $4, policies = $5, payload = $6, enabled = $7, version = $8,
-        next = $9, shard = $10, paused = $11, lane = $12, failing = $13,
-        enabled_since = CASE
-            WHEN $7 AND (NOT enabled OR failing AND NOT $13
-                OR paused IS NOT NULL AND $11::timestamptz IS NULL)
-            THEN clock.now ELSE enabled_since
-        END
-    FROM (SELECT now() AS now) AS clock
+        next = $9, shard = $10, paused = $11, lane = $12
     WHERE name = $2
     RETURNING id";
 
@@ -231,7 +188,7 @@ async fn skip(
 }
 
 /// Writes `row` with `version`; whether it was written.
-pub(super) async fn put(
+async fn put(
     session: &mut impl Query,
     row: &ScheduleRow,
     version: i64,
@@ -255,7 +212,6 @@ pub(super) async fn put(
                 &shard,
                 &row.paused.map(Stamp),
                 &row.lane,
-                &row.failing,
             ],
         )
         .await?;

@@ -58,10 +58,7 @@ CREATE TABLE tourbillon_schedule (
     shard INTEGER NOT NULL,
     -- Time until which it is paused, if that is to come.
     paused INTEGER,
-    lane TEXT,
-    -- Time since when it is enabled, or was last; and whether it is disabled as its runs were dead.
-    enabled_since INTEGER NOT NULL,
-    failing INTEGER NOT NULL
+    lane TEXT
 ) STRICT, WITHOUT ROWID;
 -- A node reads the first of each of its shards, in one order.
 CREATE INDEX tourbillon_schedule_next ON tourbillon_schedule (shard, next, id) WHERE enabled;

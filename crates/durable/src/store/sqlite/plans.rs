@@ -60,7 +60,6 @@ fn no_statement_walks_a_table() {
         &schedules::UPCOMING,
         schedules::OCCUPIED,
         schedules::IS_BUSY,
-        schedules::LAST_ENDS,
         schedules::REPLACE,
         schedules::REMOVE,
         schedules::MOVE,

@@ -7,11 +7,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::Answer;
 use super::timers::{self, DELETE, ENDED, GET, INSERT, exists, withdraw};
-use super::values::{Id, Stamp, big, outcome, schedule, schedule_columns, timer, timer_columns};
+use super::values::{Id, Stamp, big, schedule, schedule_columns, timer, timer_columns};
 use crate::id::{SHARDS, ScheduleId, Shards, TimerId};
 use crate::record::Outcome;
 use crate::store::{
-    Advance, Advanced, Change, Changed, Filled, LAST, ManualRun, NewOccurrence, NewTimer, Past,
+    Advance, Advanced, Change, Changed, Filled, ManualRun, NewOccurrence, NewTimer, Past,
     ScheduleRow, Skip, Timer, Unfinished, Upcoming,
 };
 use crate::time::Time;
@@ -48,26 +48,14 @@ pub(super) const IS_BUSY: &str = "
         WHERE schedule = ?1 AND (due < ?2 OR node IS NOT NULL OR lane IS NOT NULL)
     )";
 
-/// The ends of the last occurrences since a schedule is enabled.
-pub(super) const LAST_ENDS: &str = "
-    SELECT outcome FROM tourbillon_history
-    WHERE schedule = ?1 AND scheduled_for >=
-        (SELECT enabled_since FROM tourbillon_schedule WHERE id = ?1)
-    ORDER BY scheduled_for DESC LIMIT ?2";
-
-pub(super) const CREATE: &str = "
+const CREATE: &str = "
     INSERT INTO tourbillon_schedule
-        (name, id, kind, spec, policies, payload, enabled, version, next, shard, paused, lane,
-         failing, enabled_since)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        (name, id, kind, spec, policies, payload, enabled, version, next, shard, paused, lane)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 pub(super) const REPLACE: &str = "
     UPDATE tourbillon_schedule SET id = ?2, kind = ?3, spec = ?4, policies = ?5, payload = ?6,
-        enabled = ?7, version = ?8, next = ?9, shard = ?10, paused = ?11, lane = ?12, failing = ?13,
-        enabled_since = CASE
-            WHEN ?7 AND (NOT enabled OR failing AND NOT ?13 OR paused IS NOT NULL AND ?11 IS NULL)
-            THEN ?14 ELSE enabled_since
-        END
+        enabled = ?7, version = ?8, next = ?9, shard = ?10, paused = ?11, lane = ?12
     WHERE name = ?1";
 
 pub(super) const REMOVE: &str = "DELETE FROM tourbillon_schedule WHERE name = ?";
@@ -131,37 +119,6 @@ fn occupied(connection: &Connection, id: ScheduleId) -> Answer<Unfinished> {
     })?)
 }
 
-pub(super) fn failing(
-    connection: &Connection,
-    schedules: &[(ScheduleId, u32)],
-) -> Answer<Vec<ScheduleId>> {
-    let mut failing = Vec::new();
-    for (id, runs) in schedules {
-        if is_failing(connection, *id, *runs)? {
-            failing.push(*id);
-        }
-    }
-    Ok(failing)
-}
-
-/// Reads no further than to the first run that succeeded.
-fn is_failing(connection: &Connection, id: ScheduleId, runs: u32) -> Answer<bool> {
-    let mut statement = connection.prepare_cached(LAST_ENDS)?;
-    let mut rows = statement.query(params![Id::from(id), LAST])?;
-    let mut dead = 0;
-    while let Some(row) = rows.next()? {
-        match outcome(row, 0)? {
-            Outcome::Dead => dead += 1,
-            Outcome::Succeeded => return Ok(false),
-            Outcome::Skipped | Outcome::Cancelled => {}
-        }
-        if dead == runs {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) -> Answer<Changed> {
     let old = by_name(connection, change.name)?;
     if old.as_ref().map(|row| row.version) != change.expect {
@@ -171,7 +128,7 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
     match change.row {
         Some(row) => {
             let sql = if old.is_some() { REPLACE } else { CREATE };
-            put(connection, sql, row, version, now)?;
+            put(connection, sql, row, version)?;
         }
         None => {
             connection.prepare_cached(REMOVE)?.execute([change.name])?;
@@ -198,13 +155,7 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
 }
 
 /// Writes `row` by [`CREATE`] or [`REPLACE`], with this version.
-pub(super) fn put(
-    connection: &Connection,
-    sql: &str,
-    row: &ScheduleRow,
-    version: u64,
-    now: Time,
-) -> Answer<()> {
+fn put(connection: &Connection, sql: &str, row: &ScheduleRow, version: u64) -> Answer<()> {
     let (schedule, policies) = row.texts();
     connection.prepare_cached(sql)?.execute(params![
         row.name,
@@ -219,8 +170,6 @@ pub(super) fn put(
         row.id.shard(),
         row.paused.map(Stamp),
         row.lane,
-        row.failing,
-        Stamp(now),
     ])?;
     Ok(())
 }

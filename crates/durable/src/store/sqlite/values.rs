@@ -119,7 +119,7 @@ pub(super) fn timer(row: &Row<'_>) -> Result<Timer> {
 /// The columns of a schedule, as [`schedule`] reads them.
 macro_rules! schedule_columns {
     () => {
-        "id, name, kind, spec, policies, payload, enabled, version, next, paused, lane, failing"
+        "id, name, kind, spec, policies, payload, enabled, version, next, paused, lane"
     };
 }
 pub(super) use schedule_columns;
@@ -137,7 +137,6 @@ pub(super) fn schedule(row: &Row<'_>) -> Result<ScheduleRow> {
         next: row.get::<_, Option<Stamp>>(8)?.map(|stamp| stamp.0),
         paused: row.get::<_, Option<Stamp>>(9)?.map(|stamp| stamp.0),
         lane: row.get(10)?,
-        failing: row.get(11)?,
     })
 }
 

@@ -60,7 +60,7 @@ impl Store for Raced {
     tourbillon_durable::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
         amend confirm find timers schedule schedules upcoming change advance insert_occurrence
-        records backfill failing overview prune named promote
+        records backfill overview prune named promote
     }
 }
 
