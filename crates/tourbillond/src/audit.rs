@@ -6,9 +6,9 @@
 //! No line of a new file is reported before the disk has the file's name.
 //!
 //! A write that fails is continued where it stopped, by the same thread and after a pause, until
-//! the disk has all of it: nothing is appended twice. After a sync that failed, what was written is
-//! written again, to the same place if the file permits it. Until then [`Audit::check`] fails, and
-//! so it does while the disk answers nothing. So no change begins that the log might never have.
+//! the disk has all of it: nothing is appended twice. Until then [`Audit::check`] fails, and so it
+//! does while the disk answers nothing. So no change begins that the log might never have. A sync
+//! that fails ends the process: the kernel may have dropped what was written, and says so once.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tourbillon::Timer;
 
-use writer::{Line, Place, Queue, Writer};
+use writer::{Fault, Line, Place, Queue, Sink as _, Writer};
 
 use crate::model::AuditEntry;
 
@@ -72,15 +72,20 @@ impl Audit {
     ///
     /// # Errors
     ///
-    /// If the file cannot be written, its folder cannot be synced, or the thread cannot be started.
+    /// If the file cannot be written or synced, its folder cannot be synced, or the thread cannot
+    /// be started.
     pub(crate) fn open(path: &Path, timer: &Timer) -> io::Result<Self> {
         let mut place = path.to_owned();
         place.make();
-        place.open()?;
+        let mut file = place.open()?;
         // Or the first change would be made before anybody knew.
-        place.sync().map_err(|error| {
+        place.sync().map_err(|fault| {
+            let (Fault::Write(error) | Fault::Sync(error)) = fault;
             let why = format!("the folder of the file cannot be opened and synced: {error}");
             io::Error::new(error.kind(), why)
+        })?;
+        file.sync().map_err(|error| {
+            io::Error::new(error.kind(), format!("the file cannot be synced: {error}"))
         })?;
         Self::start(path, timer, place)
     }

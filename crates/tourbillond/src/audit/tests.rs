@@ -1,3 +1,4 @@
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -22,11 +23,14 @@ fn entry(app: &str, key: &str, token: &str) -> AuditEntry {
     }
 }
 
-/// The keys of the entries that a file has. Lines that are no entry are skipped.
+/// The keys of the lines of a file.
 fn keys(path: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(path).unwrap();
-    let entries = text.lines().filter_map(|line| serde_json::from_str::<AuditEntry>(line).ok());
-    entries.filter_map(|entry| entry.key).collect()
+    parse(&std::fs::read_to_string(path).unwrap())
+}
+
+fn parse(text: &str) -> Vec<String> {
+    let entry = |line: &str| serde_json::from_str::<AuditEntry>(line).unwrap().key.unwrap();
+    text.lines().map(entry).collect()
 }
 
 /// Waits for what the log's thread does. Fails if it does not come.
@@ -42,14 +46,14 @@ fn wait(is_so: impl Fn() -> bool) {
 #[tokio::test]
 async fn a_file_that_is_moved_away_is_followed_by_another() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, old) = (folder.path().join("audit.jsonl"), folder.path().join("audit.1"));
+    let path = folder.path().join("audit.jsonl");
     let audit = log(&path);
     audit.append(&entry("a", "old", "t")).await.unwrap();
-    audit.append(&entry("a", "older", "t")).await.unwrap();
-    std::fs::rename(&path, &old).unwrap();
+    let moved = folder.path().join("audit.1");
+    std::fs::rename(&path, &moved).unwrap();
     audit.append(&entry("a", "new", "t")).await.unwrap();
+    assert_eq!(keys(&moved), ["old"]);
     assert_eq!(keys(&path), ["new"]);
-    assert_eq!(keys(&old), ["old", "older"]);
 }
 
 #[tokio::test]
@@ -83,39 +87,26 @@ fn a_log_whose_folder_cannot_be_synced_is_refused_at_the_start() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_cannot_be_synced_is_refused_at_the_start() {
+    let error = Audit::open(Path::new("/dev/null"), &Timer::global()).unwrap_err();
+    assert!(error.to_string().contains("the file cannot be synced"), "{error}");
+}
+
 #[tokio::test]
-async fn a_line_that_was_written_in_part_is_ended() {
+async fn a_line_that_was_written_in_part_is_ended_before_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
     let audit = log(&path);
     audit.append(&entry("a", "first", "t")).await.unwrap();
-    // A node that was killed leaves a part of a line. The next line is not a part of that one.
-    append(&path, b"{\"at\":");
+    // A node that was killed leaves a part of a line.
+    let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    std::io::Write::write_all(&mut file, b"{\"at\":").unwrap();
     audit.append(&entry("a", "second", "t")).await.unwrap();
-    assert_eq!(keys(&path), ["first", "second"]);
     let text = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(text.lines().nth(1), Some("{\"at\":"));
-}
-
-fn append(path: &Path, text: &[u8]) {
-    use std::io::Write as _;
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-    file.unwrap().write_all(text).unwrap();
-}
-
-#[test]
-fn a_line_is_written_again_in_its_place_by_the_file_that_appends() {
-    use writer::Sink as _;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("audit.jsonl");
-    append(&path, b"old\n");
-    let mut file = writer::open(&path).unwrap();
-    assert_eq!(file.append(b"first\n").unwrap(), (4, 6));
-    append(&path, b"other\n");
-    assert_eq!(file.append(b"second\n").unwrap(), (16, 7));
-    assert!(file.rewrite(b"FIRST\n", 4).unwrap());
-    assert_eq!(file.append(b"third\n").unwrap(), (23, 6));
-    assert_eq!(std::fs::read(&path).unwrap(), b"old\nFIRST\nother\nsecond\nthird\n");
+    let (before, after) = text.split_once("{\"at\":\n").unwrap();
+    assert_eq!((parse(before), parse(after)), (vec!["first".into()], vec!["second".into()]));
 }
 
 /// A disk that does what a test says.
@@ -127,20 +118,18 @@ struct DiskState {
     text: Mutex<Vec<u8>>,
     /// Bytes that it has room for before it fails.
     room: AtomicUsize,
-    /// Syncs that fail.
-    bad_syncs: AtomicUsize,
-    /// True if nothing can be written again in its place.
-    only_appends: AtomicBool,
-    /// Bytes that were synced, well or badly.
-    synced: AtomicUsize,
+    /// True if a sync of the file fails.
+    is_bad: AtomicBool,
     /// Writes and syncs that were asked for.
     asked: AtomicUsize,
     /// Inode of the file, another one for each file.
     inode: AtomicU64,
     /// True if the file is gone.
     is_gone: AtomicBool,
-    /// Syncs of the folder that fail.
+    /// Times that the folder cannot be opened.
     bad_names: AtomicUsize,
+    /// True if a sync of the folder fails.
+    is_folder_bad: AtomicBool,
     /// Syncs of the folder that were asked for.
     named: AtomicUsize,
     /// Held by a test, it keeps a sync waiting.
@@ -148,7 +137,7 @@ struct DiskState {
 }
 
 impl writer::Sink for Disk {
-    fn append(&mut self, text: &[u8]) -> io::Result<(u64, usize)> {
+    fn append(&mut self, text: &[u8]) -> io::Result<usize> {
         self.0.asked.fetch_add(1, Ordering::SeqCst);
         let room = self.0.room.load(Ordering::SeqCst);
         if room == 0 {
@@ -156,33 +145,17 @@ impl writer::Sink for Disk {
         }
         let count = text.len().min(room);
         self.0.room.fetch_sub(count, Ordering::SeqCst);
-        let mut kept = self.0.text.lock().unwrap();
-        let place = kept.len() as u64;
-        kept.extend(&text[..count]);
-        Ok((place, count))
-    }
-
-    fn rewrite(&mut self, text: &[u8], place: u64) -> io::Result<bool> {
-        if self.0.only_appends.load(Ordering::SeqCst) {
-            return Ok(false);
-        }
-        self.0.text.lock().unwrap()[place as usize..][..text.len()].copy_from_slice(text);
-        Ok(true)
+        self.0.text.lock().unwrap().extend(&text[..count]);
+        Ok(count)
     }
 
     fn sync(&mut self) -> io::Result<()> {
         self.0.asked.fetch_add(1, Ordering::SeqCst);
         drop(self.0.hangs.lock().unwrap());
-        let bad = self.0.bad_syncs.load(Ordering::SeqCst);
-        self.0.bad_syncs.store(bad.saturating_sub(1), Ordering::SeqCst);
-        let mut kept = self.0.text.lock().unwrap();
-        let synced = self.0.synced.fetch_max(kept.len(), Ordering::SeqCst);
-        if bad == 0 {
-            return Ok(());
+        match self.0.is_bad.load(Ordering::SeqCst) {
+            true => Err(io::Error::other("a bad block")),
+            false => Ok(()),
         }
-        // As Linux does: it reports the error once, and takes the page for clean.
-        kept[synced..].fill(0);
-        Err(io::Error::other("a bad block"))
     }
 
     fn is_deleted(&self) -> bool {
@@ -213,11 +186,14 @@ impl writer::Place for Disk {
         Ok(self.clone())
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn sync(&mut self) -> Result<(), Fault> {
         self.0.named.fetch_add(1, Ordering::SeqCst);
         let bad = &self.0.bad_names;
         match bad.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
-            Ok(_) => Err(io::Error::other("a bad block")),
+            Ok(_) => Err(Fault::Write(io::Error::other("no descriptor"))),
+            Err(_) if self.0.is_folder_bad.load(Ordering::SeqCst) => {
+                Err(Fault::Sync(io::Error::other("a bad block")))
+            }
             Err(_) => Ok(()),
         }
     }
@@ -235,26 +211,22 @@ impl writer::Place for Broken {
         panic!("the thread panics")
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn sync(&mut self) -> Result<(), Fault> {
         Ok(())
     }
 }
 
 /// The keys of the lines that a disk has.
 fn kept(disk: &Disk) -> Vec<String> {
-    let text = String::from_utf8(disk.0.text.lock().unwrap().clone()).unwrap();
-    let entry = |line: &str| serde_json::from_str::<AuditEntry>(line).unwrap().key.unwrap();
-    text.lines().map(entry).collect()
+    parse(std::str::from_utf8(&disk.0.text.lock().unwrap()).unwrap())
 }
 
 #[tokio::test]
 async fn a_write_that_failed_is_continued_and_nothing_is_appended_twice() {
     let disk = Disk::default();
     let audit = on(&disk, &Timer::global());
-    // Full in the middle of the second line, and a sync that fails beside.
-    let length = serde_json::to_vec(&entry("a", "k0", "t")).unwrap().len() + 1;
-    disk.0.room.store(length + 7, Ordering::SeqCst);
-    disk.0.bad_syncs.store(1, Ordering::SeqCst);
+    // Full in the middle of the first line.
+    disk.0.room.store(7, Ordering::SeqCst);
     assert_eq!(audit.append(&entry("a", "k0", "t")).await, Err(AuditError::Failed));
     for key in ["k1", "k2"] {
         drop(audit.append_later(&entry("a", key, "t")));
@@ -295,42 +267,37 @@ async fn no_line_is_reported_before_the_disk_has_the_name_of_its_file() {
     assert_eq!(names(), 5);
 }
 
-#[tokio::test]
-async fn a_file_that_permits_appending_alone_gets_its_lines_again_once() {
-    let disk = Disk::default();
-    disk.0.room.store(usize::MAX, Ordering::SeqCst);
-    disk.0.only_appends.store(true, Ordering::SeqCst);
-    disk.0.bad_syncs.store(3, Ordering::SeqCst);
-    let audit = on(&disk, &Timer::global());
-    assert_eq!(audit.append(&entry("a", "k0", "t")).await, Err(AuditError::Failed));
-    wait(|| audit.check().is_ok());
-    audit.append(&entry("a", "k1", "t")).await.unwrap();
-    let text = disk.0.text.lock().unwrap().clone();
-    let (dropped, lines) = text.split_at(text.iter().position(|byte| *byte != 0).unwrap());
-    assert!(!dropped.is_empty());
-    *disk.0.text.lock().unwrap() = lines.strip_prefix(b"\n").unwrap().to_vec();
-    assert_eq!(kept(&disk), ["k0", "k1"]);
+/// Name of the variable that says which sync fails in a process of its own.
+const BAD: &str = "TOURBILLOND_TEST_BAD_SYNC";
+
+#[test]
+fn a_sync_that_fails_ends_the_process_before_the_answer() {
+    if let Ok(which) = std::env::var(BAD) {
+        return ended_by(&which);
+    }
+    let name = "audit::tests::a_sync_that_fails_ends_the_process_before_the_answer";
+    for which in ["file", "folder"] {
+        let mut own = Command::new(std::env::current_exe().unwrap());
+        own.args(["--exact", "--nocapture", "--test-threads", "1", name]).env(BAD, which);
+        let output = own.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        // A test that fails ends with another status.
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(text.contains("the audit log cannot be synced: the node ends"), "{text}");
+        assert!(text.contains("a bad block") && !text.contains("answered"), "{text}");
+    }
 }
 
-#[tokio::test]
-async fn a_file_that_permits_appending_alone_gets_one_copy_although_it_is_full_meanwhile() {
+#[tokio::main(flavor = "current_thread")]
+async fn ended_by(which: &str) {
+    tracing_subscriber::fmt().with_ansi(false).init();
     let disk = Disk::default();
-    let length = serde_json::to_vec(&entry("a", "k0", "t")).unwrap().len() + 1;
-    disk.0.room.store(length, Ordering::SeqCst);
-    disk.0.only_appends.store(true, Ordering::SeqCst);
-    disk.0.bad_syncs.store(1, Ordering::SeqCst);
+    disk.0.room.store(usize::MAX, Ordering::SeqCst);
     let audit = on(&disk, &Timer::global());
-    assert_eq!(audit.append(&entry("a", "k0", "t")).await, Err(AuditError::Failed));
-    // The copy has a line break before it.
-    for room in [3, usize::MAX] {
-        wait(|| disk.0.room.load(Ordering::SeqCst) == 0);
-        disk.0.room.store(room, Ordering::SeqCst);
-    }
-    wait(|| audit.check().is_ok());
-    let copy = disk.0.text.lock().unwrap().split_off(length + 1);
-    assert_eq!(copy.len(), length);
-    *disk.0.text.lock().unwrap() = copy;
-    assert_eq!(kept(&disk), ["k0"]);
+    let is_bad = if which == "file" { &disk.0.is_bad } else { &disk.0.is_folder_bad };
+    is_bad.store(true, Ordering::SeqCst);
+    let answer = audit.append(&entry("a", "first", "t")).await;
+    println!("answered: {answer:?}");
 }
 
 #[tokio::test]

@@ -2,14 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Seek as _};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::Errno;
 use tokio::sync::oneshot;
 
 use super::AuditError;
@@ -112,12 +110,8 @@ impl Queue {
 
 /// A file that is appended to.
 pub(super) trait Sink: Send + 'static {
-    /// Appends some of `text`. Returns its place in the file, and its number of bytes.
-    fn append(&mut self, text: &[u8]) -> io::Result<(u64, usize)>;
-
-    /// Writes `text` again, to the place in the file where it is already. Returns `false` if the
-    /// file permits nothing but appending.
-    fn rewrite(&mut self, text: &[u8], place: u64) -> io::Result<bool>;
+    /// Appends some of `text`. Returns its number of bytes.
+    fn append(&mut self, text: &[u8]) -> io::Result<usize>;
 
     /// Waits until the disk has what was written.
     fn sync(&mut self) -> io::Result<()>;
@@ -140,21 +134,8 @@ pub(super) struct FileId {
 }
 
 impl Sink for File {
-    fn append(&mut self, text: &[u8]) -> io::Result<(u64, usize)> {
-        let count = io::Write::write(self, text)?;
-        Ok((self.stream_position()? - count as u64, count))
-    }
-
-    fn rewrite(&mut self, text: &[u8], place: u64) -> io::Result<bool> {
-        // Linux appends whatever is written to a file that is opened for that, at any place.
-        let flags = fcntl_getfl(&self)?;
-        match fcntl_setfl(&self, flags - OFlags::APPEND) {
-            Err(Errno::PERM) => return Ok(false),
-            answer => answer?,
-        }
-        let written = self.write_all_at(text, place);
-        fcntl_setfl(&self, flags)?;
-        written.map(|()| true)
+    fn append(&mut self, text: &[u8]) -> io::Result<usize> {
+        io::Write::write(self, text)
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -172,6 +153,21 @@ impl Sink for File {
     }
 }
 
+/// Failure to write lines.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// What is not written yet can be written later.
+    Write(io::Error),
+    /// The kernel may have dropped what was written, and the next sync would not say so.
+    Sync(io::Error),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error)
+    }
+}
+
 /// Place of a log.
 pub(super) trait Place: Send + 'static {
     type File: Sink;
@@ -183,7 +179,7 @@ pub(super) trait Place: Send + 'static {
     fn open(&mut self) -> io::Result<Self::File>;
 
     /// Waits until the disk has the name of the file.
-    fn sync(&mut self) -> io::Result<()>;
+    fn sync(&mut self) -> Result<(), Fault>;
 }
 
 impl Place for PathBuf {
@@ -197,10 +193,10 @@ impl Place for PathBuf {
         open(self)
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn sync(&mut self) -> Result<(), Fault> {
         // The folder of the file, also if the path is a link into another.
         let file = self.canonicalize()?;
-        File::open(file.parent().unwrap_or(&file))?.sync_all()
+        File::open(file.parent().unwrap_or(&file))?.sync_all().map_err(Fault::Sync)
     }
 }
 
@@ -229,19 +225,17 @@ pub(super) struct Writer<P: Place> {
     text: Vec<u8>,
     /// File that has the beginning of the text; `None` if there is none yet.
     file: Option<P::File>,
-    /// Parts of that beginning, each with its place in the file and its length.
-    written: Vec<(u64, usize)>,
-    /// True if a sync of that file failed.
-    is_doubtful: bool,
+    /// Length of that beginning.
+    written: usize,
 }
 
 impl<P: Place> Writer<P> {
     pub(super) fn new(place: P, queue: Arc<Queue>) -> Self {
-        let (text, written) = (Vec::new(), Vec::new());
-        Self { place, named: None, queue, text, file: None, written, is_doubtful: false }
+        Self { place, named: None, queue, text: Vec::new(), file: None, written: 0 }
     }
 
-    /// Writes lines until the queue is closed and empty, or a write fails after it was closed.
+    /// Writes lines until the queue is closed and empty, or a write fails after it was closed. A
+    /// sync that fails ends the process.
     pub(super) fn run(mut self) {
         let _end = End(Arc::clone(&self.queue));
         loop {
@@ -251,11 +245,20 @@ impl<P: Place> Writer<P> {
             if self.text.is_empty() {
                 return;
             }
-            let written = self.write();
-            if let (Err(error), false) = (&written, is_failing) {
-                tracing::error!(%error, "the audit log cannot be written: no change is made");
-            }
-            let result = written.map_err(|_| AuditError::Failed);
+            let result = match self.write() {
+                Ok(()) => Ok(()),
+                Err(Fault::Write(error)) => {
+                    if !is_failing {
+                        let why = "the audit log cannot be written: no change is made";
+                        tracing::error!(%error, "{why}");
+                    }
+                    Err(AuditError::Failed)
+                }
+                Err(Fault::Sync(error)) => {
+                    tracing::error!(%error, "the audit log cannot be synced: the node ends");
+                    std::process::exit(1)
+                }
+            };
             let mut state = self.queue.lock();
             state.is_failing = result.is_err();
             if result.is_ok() {
@@ -274,13 +277,12 @@ impl<P: Place> Writer<P> {
     }
 
     /// Writes the rest of the text, and waits until the disk has all of it.
-    fn write(&mut self) -> io::Result<()> {
+    fn write(&mut self) -> Result<(), Fault> {
         let kept = self.file.take().filter(|file| !file.is_deleted());
         let file = match kept {
             Some(file) => self.file.insert(file),
             None => {
-                self.written.clear();
-                self.is_doubtful = false;
+                self.written = 0;
                 self.place.make();
                 self.file.insert(self.place.open()?)
             }
@@ -290,49 +292,20 @@ impl<P: Place> Writer<P> {
             self.place.sync()?;
             self.named = Some(id);
         }
-        if self.is_doubtful && !rewrite(file, &self.text, &self.written)? {
-            // Once the disk is there again, or each try would leave a copy. The end of what was
-            // dropped may be no line break.
-            file.sync()?;
-            self.text.insert(0, b'\n');
-            self.written.clear();
-            self.is_doubtful = false;
-        }
-        let written = self.written.iter().map(|(_, count)| count).sum();
-        let mut rest = &self.text[written..];
-        while !rest.is_empty() {
-            match file.append(rest) {
-                Ok((_, 0)) => return Err(ErrorKind::WriteZero.into()),
-                Ok((place, count)) => {
-                    self.written.push((place, count));
-                    rest = &rest[count..];
-                }
+        while self.written < self.text.len() {
+            match file.append(&self.text[self.written..]) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
+                Ok(count) => self.written += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
-        self.is_doubtful = true;
-        file.sync()?;
-        self.is_doubtful = false;
+        file.sync().map_err(Fault::Sync)?;
         self.text.clear();
-        self.written.clear();
+        self.written = 0;
         self.file = None;
         Ok(())
     }
-}
-
-/// Writes the beginning of `text` again, as a failed sync drops what it could not write, and the
-/// next one reports nothing. Returns `false` if it [cannot](Sink::rewrite).
-fn rewrite(file: &mut impl Sink, text: &[u8], written: &[(u64, usize)]) -> io::Result<bool> {
-    let mut rest = text;
-    for &(place, count) in written {
-        let (part, after) = rest.split_at(count);
-        if !file.rewrite(part, place)? {
-            return Ok(false);
-        }
-        rest = after;
-    }
-    Ok(true)
 }
 
 /// Mark of the thread's end, also by a panic: nobody waits for it any more.

@@ -298,7 +298,7 @@ fn bounded(faults: &mut Faults, bounds: &Bounds) -> Option<impl FnOnce(Schedule)
         if let Some(end) = end {
             schedule = schedule.ending_at(end);
         }
-        // In any other order each window costs a look at those that end later.
+        // In any other order each window costs a look at windows that end later.
         windows.sort_by_key(|(_, until, _)| *until);
         windows.into_iter().fold(schedule, |schedule, (from, until, then)| match from.zip(until) {
             Some((from, until)) => schedule.excluding(from..until, then),

@@ -14,7 +14,7 @@ use crate::model::{self, CompletionState, LastRun, Page, Run, RunState, Stored};
 pub(crate) struct RunQuery {
     /// Key of the schedule.
     pub(crate) key: Option<String>,
-    /// State of the runs; `None` for those that are over.
+    /// State of the runs; `None` for runs that are over.
     pub(crate) state: Option<RunState>,
     /// Earliest time at which a run was recorded, or is due.
     pub(crate) since: Option<Time>,

@@ -244,9 +244,9 @@ async fn a_test_needs_a_token_that_may_write_and_is_in_the_audit_log() {
     while test("deploy").await.status == 503 {
         tokio::task::yield_now().await;
     }
-    let file = std::fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
+    let text = std::fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
     let entries: Vec<Value> =
-        file.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let newest = entries.last().unwrap();
     let seen = ["token", "action", "app", "status"].map(|name| newest[name].clone());
     assert_eq!(seen, [json!("deploy"), json!("test_callback"), json!("default"), json!(200)]);
