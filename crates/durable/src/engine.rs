@@ -203,13 +203,6 @@ impl Builder {
         self
     }
 
-    /// Sets how long a finished attempt waits to share a transaction with the next claim; 5 ms by
-    /// default. The longer, the fewer transactions.
-    pub fn finish_linger(mut self, span: Duration) -> Self {
-        self.options.finish_linger = span;
-        self
-    }
-
     /// Sets for how long a timer that is due may wait to share a transaction with others that are
     /// due soon; 2 ms by default. It waits for none if the last claim began longer ago, or if it is
     /// late by as much already. The longer, the fewer transactions; zero claims each at once. More
@@ -219,13 +212,6 @@ impl Builder {
     /// number of nodes, and together they make as many as one; timers are then later by as much.
     pub fn claim_linger(mut self, span: Duration) -> Self {
         self.options.claim_linger = span;
-        self
-    }
-
-    /// Sets about how many timers the node caches; 50,000 by default. Each kind is certain of an
-    /// equal part. The rest of a backlog is read when most of what is cached is claimed.
-    pub fn cache_capacity(mut self, count: usize) -> Self {
-        self.options.cache_capacity = count.max(2);
         self
     }
 
