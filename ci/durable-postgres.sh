@@ -88,9 +88,11 @@ export TOURBILLON_POSTGRES_CA=$folder/ca.crt TOURBILLON_POSTGRES_OTHER_CA=$folde
 # A pooler, and its libraries; empty if there is none.
 TOURBILLON_PGBOUNCER=$(command -v pgbouncer || true)
 if [ -z "$TOURBILLON_PGBOUNCER" ] && unpack pgbouncer pgbouncer libevent-2.1-7 libc-ares2; then
+    # The server's user runs it, who may have no way into the checkout.
+    cp -r "$debian/pgbouncer/usr" "$folder/usr"
     TOURBILLON_PGBOUNCER=$folder/pgbouncer
     printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' \
-        "$(echo "$debian"/pgbouncer/usr/lib/*-linux-gnu)" "$debian/pgbouncer/usr/sbin/pgbouncer" \
+        "$(echo "$folder"/usr/lib/*-linux-gnu)" "$folder/usr/sbin/pgbouncer" \
         >"$TOURBILLON_PGBOUNCER"
     chmod 755 "$TOURBILLON_PGBOUNCER"
 fi

@@ -47,8 +47,9 @@ impl Pooler {
         std::fs::write(&file, text).unwrap();
         let mut command = as_server(Command::new(program));
         command.arg("-q").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
-        let pooler = Self { process: command.spawn().unwrap(), file, port };
+        let mut pooler = Self { process: command.spawn().unwrap(), file, port };
         while pooler.client(database).is_err() {
+            assert_eq!(pooler.process.try_wait().unwrap(), None, "the pooler has ended");
             thread::sleep(Duration::from_millis(10));
         }
         Some(pooler)
