@@ -1,6 +1,5 @@
 //! PgBouncer between a store and its server.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -12,7 +11,7 @@ use tourbillon_durable::store::{Inserted, Postgres, Store};
 
 use crate::cluster::Database;
 use crate::faults::{ANSWERS, Proxy};
-use crate::replica::as_server;
+use crate::replica::{as_server, free_port};
 use crate::timer;
 
 /// A pooler in front of the test's cluster. It ends with this.
@@ -31,7 +30,7 @@ impl Pooler {
         if program.is_empty() {
             return None;
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let config: Config = database.address().parse().unwrap();
         let server = database.server();
         let password = String::from_utf8(config.get_password().unwrap().to_vec()).unwrap();

@@ -167,9 +167,19 @@ impl Server {
     }
 }
 
-/// A port that nobody listened on a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A port that nobody listens on, and that no other test gets. It lies below the ports of outgoing
+/// connections, which another test may make meanwhile.
+pub(crate) fn free_port() -> u16 {
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    loop {
+        // ORDERING: Relaxed; each caller gets another number, whatever the order.
+        let number =
+            process::id().wrapping_mul(97).wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
+        let port = 20_000 + u16::try_from(number % 12_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A program of the server that the tests run on.
