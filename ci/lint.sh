@@ -10,6 +10,8 @@ case ${1:-} in
 nightly)
     cargo clippy --quiet --all-targets --package tourbillon-benches --package 'consumer-*' -- \
         -D warnings
+    cargo clippy --quiet --all-targets --manifest-path integration/dependents/Cargo.toml \
+        --target-dir target/dependents/target -- -D warnings
     cargo doc --quiet --no-deps
     cargo doc --quiet --no-deps --document-private-items
     exit
@@ -26,8 +28,6 @@ done
 cargo clippy --quiet --all-targets -- -D warnings
 cargo clippy --quiet --package xtask --all-targets -- -D warnings
 cargo clippy --quiet --all-targets --all-features -- -D warnings
-cargo clippy --quiet --all-targets --manifest-path integration/dependents/Cargo.toml \
-    --target-dir target/dependents/target -- -D warnings
 cargo clippy --quiet --all-targets --manifest-path crates/futures-timer/Cargo.toml -- -D warnings
 # With the profile `test`, the library as its tests have it, and none of the other tests.
 RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=target/loom \

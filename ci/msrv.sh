@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the libraries that are published, or the packages that are named, all their features
+# Checks the library and those of its own rooms, or the packages that are named, all their features
 # included, with the Rust version that Cargo.toml declares: with rustup's toolchain if there is one,
 # else with Debian's.
 #
@@ -8,8 +8,8 @@
 . ci/debian.sh
 version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 export CARGO_TARGET_DIR=target/msrv
-[ $# -gt 0 ] || set -- tourbillon tourbillon-cron tourbillon-crontab tourbillon-durable \
-    tourbillon-http-limits tourbillon-metrics tourbillon-tower
+[ $# -gt 0 ] || set -- tourbillon tourbillon-cron tourbillon-crontab tourbillon-http-limits \
+    tourbillon-metrics tourbillon-tower
 packages=("${@/#/--package=}")
 
 if rustup run "$version" rustc --version >/dev/null 2>&1; then

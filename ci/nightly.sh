@@ -10,7 +10,10 @@ stage "sanitizers" ci/sanitize.sh
 stage "browsers, the rest" ci/web.sh nightly
 stage "no operating system, what it takes" ci/bare.sh nightly
 stage "style of benches and consumers" ci/lint.sh nightly
-stage "minimum Rust version of the service" ci/msrv.sh tourbillond
+stage "minimum Rust version of what is durable" ci/msrv.sh tourbillon-durable tourbillond
+stage "loom models, one preemption" ci/loom.sh 1
+stage "pairs of features" ci/features.sh pairs
+stage "32-bit Linux" ci/targets.sh i686-unknown-linux-gnu
 stage "the tests on Windows" ci/targets.sh --test x86_64-pc-windows-gnu
 stage "the tests on musl" ci/targets.sh --test x86_64-unknown-linux-musl
 stage "Debian's package" ci/deb.sh

@@ -27,13 +27,13 @@ command -v clang >/dev/null || need_packages "timers in browsers" clang
 CHROMEDRIVER=$(command -v chromedriver)
 export CHROMEDRIVER
 
-# The tool has to be of the same version as the library.
+# The tool has to be of the same version as the library. It needs no TLS to speak with a browser.
 version=$(awk '$1 == "name" { name = $3 } $1 == "version" && name == "\"wasm-bindgen\"" {
     gsub(/"/, "", $3); print $3 }' platforms/Cargo.lock)
 tools=$PWD/target/tools
 "$tools/bin/wasm-bindgen-test-runner" --version 2>/dev/null | grep -qF " $version" ||
-    cargo install --quiet --debug --root "$tools" "wasm-bindgen-cli@$version" \
-        --bin wasm-bindgen --bin wasm-bindgen-test-runner
+    cargo install --quiet --debug --no-default-features --root "$tools" \
+        "wasm-bindgen-cli@$version" --bin wasm-bindgen --bin wasm-bindgen-test-runner
 export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER="$PWD/ci/limited.sh 300 \
 $tools/bin/wasm-bindgen-test-runner"
 # Its own limit is of 20 s, which a slow machine takes to begin.
