@@ -1,13 +1,11 @@
-//! What the fuzz targets in `fuzz/`, in the repository, run, and the ordinary tests with the inputs
-//! that are kept.
+//! Fuzz targets of private parts, which the ordinary tests run on the kept inputs. The targets are
+//! in `fuzz/`, in the repository; that of the engine is `tests/it/fuzz/engine.rs`.
 //!
 //! Each function reads its input as a list of operations, applies them here and to something much
 //! simpler, and panics where the two differ. Every input means something, so that a fuzzer need
 //! not first learn a format.
 
 mod bytes;
-mod engine;
-mod window;
 
 use std::time::Duration;
 
@@ -17,7 +15,15 @@ use crate::time::Instant;
 use crate::wheel::model::{Harness, Op};
 use bytes::Bytes;
 
-pub use engine::engine;
+impl Bytes<'_> {
+    fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn word(&mut self) -> u64 {
+        u64::from_le_bytes(std::array::from_fn(|_| self.byte()))
+    }
+}
 
 /// The wheel against an ordered map, from any start.
 pub fn wheel(data: &[u8]) {
@@ -138,23 +144,7 @@ fn tick_of_an_instant(line: &TimeLine, base: Instant, instant: Instant) -> Tick 
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    /// Runs `target` on every kept input, once each.
-    fn replay(target: fn(&[u8]), name: &str) {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
-        let inputs = |kind: &str| {
-            let files = std::fs::read_dir(root.join(kind).join(name)).into_iter().flatten();
-            files.map(|file| file.unwrap().path()).collect::<Vec<_>>()
-        };
-        let seeds = inputs("seeds");
-        // The published package comes without them.
-        assert!(!seeds.is_empty() || !root.exists(), "no seeds for {name}");
-        for path in seeds.into_iter().chain(inputs("regressions")) {
-            println!("{}", path.display());
-            target(&std::fs::read(&path).unwrap());
-        }
-    }
+    use super::bytes::replay;
 
     #[test]
     fn the_wheel_agrees_with_an_ordered_map_on_every_kept_input() {
@@ -164,10 +154,5 @@ mod tests {
     #[test]
     fn ticks_agree_with_wide_integers_on_every_kept_input() {
         replay(super::tick, "tick");
-    }
-
-    #[test]
-    fn the_engine_agrees_with_a_naive_model_on_every_kept_input() {
-        replay(super::engine, "engine");
     }
 }

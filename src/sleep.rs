@@ -327,13 +327,6 @@ impl Sleep {
         }
     }
 
-    /// Whether the driver has taken its waker.
-    #[cfg(any(fuzzing, all(test, not(tourbillon_model))))]
-    pub(crate) fn has_fired(&self) -> bool {
-        let place = self.place(self.engine.get());
-        matches!(place, Place::Armed(entry) if entry.state() == State::Fired)
-    }
-
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         self.engine.get()
     }

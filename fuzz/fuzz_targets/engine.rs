@@ -1,3 +1,6 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tourbillon::fuzz::engine(data));
+#[path = "../../tests/it/fuzz/engine.rs"]
+mod engine;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| engine::engine(data));

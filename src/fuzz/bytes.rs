@@ -1,17 +1,13 @@
-//! Numbers from a fuzzer's input.
+//! Inputs of the fuzz targets: those that are kept, and the numbers in one.
 
 /// What is left of an input. Past its end there are zeros.
 pub(super) struct Bytes<'a> {
-    left: &'a [u8],
+    pub(super) left: &'a [u8],
 }
 
 impl<'a> Bytes<'a> {
     pub(super) fn new(data: &'a [u8]) -> Self {
         Self { left: data }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.left.is_empty()
     }
 
     pub(super) fn next(&mut self) -> Option<u8> {
@@ -22,10 +18,6 @@ impl<'a> Bytes<'a> {
 
     pub(super) fn byte(&mut self) -> u8 {
         self.next().unwrap_or(0)
-    }
-
-    pub(super) fn word(&mut self) -> u64 {
-        u64::from_le_bytes(std::array::from_fn(|_| self.byte()))
     }
 
     /// A number of any magnitude from one byte or three: small, or at or just below a power of
@@ -42,5 +34,22 @@ impl<'a> Bytes<'a> {
                 random << bits.saturating_sub(15)
             }
         }
+    }
+}
+
+/// Runs `target` on every input that is kept for it by `name`, once each.
+#[cfg(test)]
+pub(crate) fn replay(target: fn(&[u8]), name: &str) {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
+    let inputs = |kind: &str| {
+        let files = std::fs::read_dir(root.join(kind).join(name)).into_iter().flatten();
+        files.map(|file| file.unwrap().path()).collect::<Vec<_>>()
+    };
+    let seeds = inputs("seeds");
+    // The published package comes without them.
+    assert!(!seeds.is_empty() || !root.exists(), "no seeds for {name}");
+    for path in seeds.into_iter().chain(inputs("regressions")) {
+        println!("{}", path.display());
+        target(&std::fs::read(&path).unwrap());
     }
 }

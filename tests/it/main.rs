@@ -15,6 +15,7 @@ mod faults;
 #[cfg(unix)]
 mod fork;
 mod future_ext;
+mod fuzz;
 mod hostile;
 mod interval;
 mod lateness;

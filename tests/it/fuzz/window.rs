@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::timer::Tolerance;
+use tourbillon::timer::Tolerance;
 
 /// The model's time: nanoseconds since the clock was made.
 pub(super) type Time = i128;
@@ -47,7 +47,7 @@ impl Rule {
 pub(super) struct Window {
     pub(super) deadline: Time,
     pub(super) tolerance: Time,
-    /// Whether the tolerance is the sleep's own, and not the timer's.
+    /// True if the tolerance is the sleep's own, and not the timer's.
     pub(super) is_own: bool,
 }
 
@@ -57,7 +57,7 @@ impl Window {
         if self.deadline > LAST { NEVER } else { (self.deadline + self.tolerance).min(LAST) }
     }
 
-    /// From when on it is fired along with others.
+    /// Time from which on it is fired along with others.
     pub(super) fn start(self) -> Time {
         let end = self.end();
         if end > LAST { NEVER } else { end - margin(end - self.deadline) }

@@ -4,22 +4,28 @@
 //!
 //! Wakers act as well: each carries a step of its own, which may make, poll, reset and drop other
 //! sleeps and move the clock.
+//!
+//! The fuzz target of this name is built of this file, too.
+
+#[path = "../../../src/fuzz/bytes.rs"]
+pub(crate) mod bytes;
+#[path = "window.rs"]
+mod window;
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::resume_unwind;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_core::FusedFuture;
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{Sleep, Timer};
 
-use super::bytes::Bytes;
-use super::window::{LAST, NEVER, Rule, Time, Window, in_range, nanos};
-use crate::sync::StdArc;
-use crate::time::Instant;
-use crate::virtual_time::VirtualClock;
-use crate::{Sleep, Timer};
+use bytes::Bytes;
+use window::{LAST, NEVER, Rule, Time, Window, in_range, nanos};
 
 /// More than two batches of wakers.
 const SLOTS: usize = 80;
@@ -144,7 +150,7 @@ struct Signal {
 }
 
 impl Wake for Signal {
-    fn wake(self: StdArc<Self>) {
+    fn wake(self: Arc<Self>) {
         woken(self.number);
         if let Some(step) = &self.then {
             let fuel = with(|world| {
@@ -185,7 +191,7 @@ struct Slot {
     sleep: Option<Sleep>,
     window: Window,
     state: State,
-    signal: StdArc<Signal>,
+    signal: Arc<Signal>,
     /// Whether it was due in the future when that was set.
     ahead: bool,
 }
@@ -271,10 +277,10 @@ impl World {
         self.orders
     }
 
-    fn signal(&mut self, then: Option<Step>) -> StdArc<Signal> {
+    fn signal(&mut self, then: Option<Step>) -> Arc<Signal> {
         self.signals += 1;
         SIGNALS.set(SIGNALS.get() + 1);
-        StdArc::new(Signal { number: self.signals, then })
+        Arc::new(Signal { number: self.signals, then })
     }
 
     fn instant(&self, time: Time) -> Instant {
@@ -287,7 +293,7 @@ impl World {
         in_range(self.now + nanos(delay))
     }
 
-    /// Of a sleep that is given this deadline, which is so far off, and had that window before.
+    /// The window of a sleep that is given this deadline, so far off, and that had `before`.
     fn window(&self, deadline: Time, delay: Time, before: Option<Window>) -> Window {
         match before {
             Some(window) if window.is_own => Window { deadline, ..window },
@@ -301,7 +307,7 @@ impl World {
         self.clock.clone()
     }
 
-    /// What is in the wheel.
+    /// Sleeps that wait in the wheel.
     fn queued(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().flatten().filter(|slot| matches!(slot.state, State::Queued(_)))
     }
@@ -334,7 +340,7 @@ impl World {
             match &slot.sleep {
                 _ if slot.window.start() > at => {}
                 None => hidden = Some((index, order)),
-                Some(sleep) if sleep.has_fired() => taken.push((index, order)),
+                Some(sleep) if has_fired(sleep) => taken.push((index, order)),
                 Some(_) => left.push((index, order)),
             }
         }
@@ -362,7 +368,7 @@ impl World {
         self.fired += count as u64;
     }
 
-    /// What the clock and the counters show is what the model has.
+    /// Compares the clock and the counters with the model.
     fn check(&self) {
         assert_eq!(self.clock.now(), self.instant(self.now));
         assert_eq!(self.timer.cached_now(), self.timer.now());
@@ -378,8 +384,13 @@ impl World {
     }
 }
 
+/// Returns whether the driver has taken its waker.
+fn has_fired(sleep: &Sleep) -> bool {
+    format!("{sleep:?}").contains(r#"state: "fired""#)
+}
+
 /// The engine against a list of deadlines.
-pub fn engine(data: &[u8]) {
+pub(crate) fn engine(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     WORLD.set(Some(World::new(rule(&mut bytes))));
     SIGNALS.set(0);
@@ -543,14 +554,14 @@ fn put_back(slot: usize, sleep: Sleep) {
     });
 }
 
-fn poll(slot: usize, signal: Option<StdArc<Signal>>) {
+fn poll(slot: usize, signal: Option<Arc<Signal>>) {
     let Some(mut sleep) = borrow(slot) else { return };
     let (waker, old, expected) = with(|world| {
         let now = world.now;
         let order = world.order();
         let slot = world.slots[slot].as_mut().expect("borrowed from there");
         let old = signal.map(|signal| std::mem::replace(&mut slot.signal, signal));
-        let waker = Waker::from(StdArc::clone(&slot.signal));
+        let waker = Waker::from(Arc::clone(&slot.signal));
         let queued = matches!(slot.state, State::Queued(_));
         let deadline = slot.window.deadline;
         if slot.state == State::Completed || deadline <= now {
@@ -573,7 +584,7 @@ fn poll(slot: usize, signal: Option<StdArc<Signal>>) {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
-    /// Has a completed sleep wait again.
+    /// Makes a completed sleep wait again.
     Reset,
     Tolerance,
 }
