@@ -120,6 +120,36 @@ fn a_waker_that_panics_in_drop_harms_nobody() {
     assert_eq!(counter.wakes(), 1);
 }
 
+/// [`its_waker_panics_in_drop`] of a future that lasts one second, whose end a poll finds.
+fn its_waker_panics_at_the_end<F: Future + Unpin>(timer: &(Timer, VirtualClock), future: F) {
+    its_waker_panics_in_drop(
+        timer,
+        future,
+        |future, waker| assert!(poll_with(future, waker).is_pending()),
+        |future, waker| {
+            timer.1.jump(SECOND);
+            assert!(poll_with(future, waker).is_ready());
+        },
+    );
+}
+
+/// [`its_waker_panics_in_drop`] of a queue that is emptied.
+fn its_waker_panics_at_the_last<Q: Stream + Unpin>(
+    timer: &(Timer, VirtualClock),
+    queue: Q,
+    clear: impl Fn(&mut Q),
+) {
+    its_waker_panics_in_drop(
+        timer,
+        queue,
+        |queue, waker| assert!(poll_next(queue, waker).is_pending()),
+        |queue, waker| {
+            clear(queue);
+            assert!(poll_next(queue, waker).is_ready());
+        },
+    );
+}
+
 /// Polls with a waker that panics when it is dropped, and has what was polled drop it in `ends`:
 /// as often as that panics, which is once for each waker held. Then drops what was polled, and
 /// shows that timers armed afterwards fire, each for its own task.
@@ -156,40 +186,18 @@ fn its_waker_panics_in_drop<T>(
 #[test]
 fn a_waker_that_panics_in_drop_as_a_poll_finds_the_deadline_past_ends_its_timer_once() {
     let virtual_timer = virtual_timer();
-    let (timer, clock) = &virtual_timer;
-    its_waker_panics_in_drop(
-        &virtual_timer,
-        timer.sleep(SECOND),
-        |sleep, waker| assert!(poll_with(sleep, waker).is_pending()),
-        |sleep, waker| {
-            clock.jump(SECOND);
-            assert!(poll_with(sleep, waker).is_ready());
-        },
-    );
-    its_waker_panics_in_drop(
-        &virtual_timer,
-        Box::pin(timer.timeout(SECOND, std::future::pending::<()>())),
-        |timeout, waker| assert!(poll_with(timeout, waker).is_pending()),
-        |timeout, waker| {
-            clock.jump(SECOND);
-            assert!(poll_with(timeout, waker).is_ready());
-        },
-    );
+    let timer = &virtual_timer.0;
+    its_waker_panics_at_the_end(&virtual_timer, timer.sleep(SECOND));
+    let timeout = timer.timeout(SECOND, std::future::pending::<()>());
+    its_waker_panics_at_the_end(&virtual_timer, Box::pin(timeout));
 }
 
 #[test]
 fn a_waker_that_panics_in_drop_at_the_end_of_a_wall_sleep_ends_its_timer_once() {
     let virtual_timer = virtual_timer();
     let (timer, clock) = &virtual_timer;
-    its_waker_panics_in_drop(
-        &virtual_timer,
-        timer.sleep_until_wall(clock.wall_now() + SECOND),
-        |sleep, waker| assert!(poll_with(sleep, waker).is_pending()),
-        |sleep, waker| {
-            clock.jump(SECOND);
-            assert!(poll_with(sleep, waker).is_ready());
-        },
-    );
+    let sleep = timer.sleep_until_wall(clock.wall_now() + SECOND);
+    its_waker_panics_at_the_end(&virtual_timer, sleep);
 }
 
 #[test]
@@ -213,26 +221,10 @@ fn a_waker_that_panics_in_drop_as_a_queue_is_emptied_ends_its_timer_once() {
     let virtual_timer = virtual_timer();
     let mut queue = DelayQueue::with_timer(&virtual_timer.0);
     queue.insert(1, SECOND);
-    its_waker_panics_in_drop(
-        &virtual_timer,
-        queue,
-        |queue, waker| assert!(poll_next(queue, waker).is_pending()),
-        |queue, waker| {
-            queue.clear();
-            assert!(poll_next(queue, waker).is_ready());
-        },
-    );
+    its_waker_panics_at_the_last(&virtual_timer, queue, DelayQueue::clear);
     let mut queue = TimeoutQueue::with_timer(SECOND, &virtual_timer.0);
     queue.push(1);
-    its_waker_panics_in_drop(
-        &virtual_timer,
-        queue,
-        |queue, waker| assert!(poll_next(queue, waker).is_pending()),
-        |queue, waker| {
-            queue.clear();
-            assert!(poll_next(queue, waker).is_ready());
-        },
-    );
+    its_waker_panics_at_the_last(&virtual_timer, queue, TimeoutQueue::clear);
 }
 
 #[test]

@@ -1,27 +1,24 @@
 //! Tools that the tests share.
 
+#[path = "../support/wakers.rs"]
+mod wakers;
+
 use std::fmt::Display;
 use std::fs::OpenOptions;
-use std::future::Future;
 use std::io::Write as _;
 use std::pin::Pin;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures::Stream;
 use tourbillon::callback::Callback;
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{MissedTickBehavior, Timer};
-
-pub(crate) const fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
-}
-
-pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) use wakers::*;
 
 /// The least by which two times of the wall clock differ.
 pub(crate) const WALL_GRAIN: Duration = Duration::from_nanos(if cfg!(windows) { 100 } else { 1 });
@@ -45,52 +42,11 @@ pub(crate) fn every(
     interval.call(move |_| function())
 }
 
-/// A waker that counts how often it is woken.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicUsize);
-
-impl Counter {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::default()
-    }
-
-    pub(crate) fn wakes(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-impl Wake for Counter {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// A waker that runs a closure.
-pub(crate) fn callback(action: impl Fn() + Send + Sync + 'static) -> Waker {
-    struct Callback<F>(F);
-
-    impl<F: Fn() + Send + Sync + 'static> Wake for Callback<F> {
-        fn wake(self: Arc<Self>) {
-            (self.0)();
-        }
-    }
-
-    Waker::from(Arc::new(Callback(action)))
-}
-
 /// A waker that tells when it is woken. `recv` fails once all its clones are gone.
 pub(crate) fn telling() -> (Waker, Receiver<Instant>) {
     let (tell, told) = mpsc::channel();
     // The receiver is gone where a test has seen enough.
     (callback(move || tell.send(Instant::now()).unwrap_or(())), told)
-}
-
-pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(waker))
-}
-
-pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    poll_with(future, Waker::noop())
 }
 
 /// Polls a stream with `waker`.

@@ -35,6 +35,15 @@ impl Calls {
         }
     }
 
+    /// Function that raises `signal` as well.
+    fn raising(&self, signal: &Arc<Signal>) -> impl Fn() + Send + Sync + 'static {
+        let (counted, signal) = (self.counted(), Arc::clone(signal));
+        move || {
+            counted();
+            signal.raise();
+        }
+    }
+
     fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst) // ORDERING: outside the model
     }
@@ -140,15 +149,11 @@ fn reset_races_call() {
     check(|| {
         let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
         let (called_at, note) = noted(&harness);
-        let function = {
-            let (counted, signal) = (calls.counted(), Arc::clone(&signal));
-            move || {
-                note();
-                counted();
-                signal.raise();
-            }
-        };
-        let callback = call_at(&harness.timer, 5, function);
+        let raise = calls.raising(&signal);
+        let callback = call_at(&harness.timer, 5, move || {
+            note();
+            raise();
+        });
         let clock = clock(&harness, [5, 10]);
         let in_time = callback.reset(instant(&harness.timer, 10));
         signal.wait();
@@ -166,14 +171,7 @@ fn reset_races_call() {
 fn reset_of_a_callback_to_earlier_races_park() {
     check(|| {
         let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
-        let function = {
-            let (counted, signal) = (calls.counted(), Arc::clone(&signal));
-            move || {
-                counted();
-                signal.raise();
-            }
-        };
-        let callback = call_at(&harness.timer, 10, function);
+        let callback = call_at(&harness.timer, 10, calls.raising(&signal));
         let clock = clock(&harness, [5]);
         assert!(callback.reset(instant(&harness.timer, 5)), "10 does not come");
         signal.wait();
@@ -216,14 +214,7 @@ fn reset_races_a_call_that_repeats() {
 fn resets_from_never_arm_once() {
     check(|| {
         let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
-        let function = {
-            let (counted, signal) = (calls.counted(), Arc::clone(&signal));
-            move || {
-                counted();
-                signal.raise();
-            }
-        };
-        let callback = StdArc::new(harness.timer.never().call(function));
+        let callback = StdArc::new(harness.timer.never().call(calls.raising(&signal)));
         let deadline = instant(&harness.timer, 5);
         let other = {
             let callback = StdArc::clone(&callback);
@@ -243,14 +234,7 @@ fn resets_from_never_arm_once() {
 fn a_reset_that_cannot_start_the_driver_races_another() {
     check(|| {
         let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
-        let function = {
-            let (counted, signal) = (calls.counted(), Arc::clone(&signal));
-            move || {
-                counted();
-                signal.raise();
-            }
-        };
-        let callback = StdArc::new(harness.timer.never().call(function));
+        let callback = StdArc::new(harness.timer.never().call(calls.raising(&signal)));
         let (deadline, later) = (instant(&harness.timer, 5), instant(&harness.timer, 7));
         let other = {
             let callback = StdArc::clone(&callback);
@@ -340,14 +324,7 @@ fn call_races_its_making() {
         let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
         let _far = harness.far_timer();
         let clock = clock(&harness, [5]);
-        let function = {
-            let (counted, signal) = (calls.counted(), Arc::clone(&signal));
-            move || {
-                counted();
-                signal.raise();
-            }
-        };
-        let callback = call_at(&harness.timer, 5, function);
+        let callback = call_at(&harness.timer, 5, calls.raising(&signal));
         signal.wait();
         clock.join().unwrap();
         assert!(!callback.cancel_and_wait());

@@ -74,44 +74,37 @@ fn rearm_after_cancel_races_close_on_two_shards() {
     check(|| rearm_after_cancel(2, 1));
 }
 
-/// The same while the last handle goes: the driver may learn of that between two shards. Oracle:
-/// deadlock.
-#[test]
-fn rearm_after_cancel_beside_a_close() {
-    check(|| {
-        let harness = Harness::new(2);
-        let mover = harness.clock_mover();
-        let (first, _) = harness.armed(3);
-        let (mut second, signal) = (harness.sleep(5), Signal::new());
-        drop(first);
-        let closer = thread::spawn(move || drop(harness));
-        assert_eq!(poll(&mut second, &signal), Poll::Pending);
-        mover.advance(5);
-        signal.wait();
-        drop(second);
-        closer.join().unwrap();
-    });
+/// The same while the last handle goes: the driver may learn of that between two shards, where it
+/// may be held up.
+fn rearm_beside_a_close(is_held_up: bool) {
+    let harness = Harness::new(2);
+    let mover = harness.clock_mover();
+    let (first, _) = harness.armed(3);
+    let (mut second, signal) = (harness.sleep(5), Signal::new());
+    drop(first);
+    let held = is_held_up.then(|| mover.hold(1));
+    let closer = thread::spawn(move || drop(harness));
+    if is_held_up {
+        thread::yield_now();
+    }
+    assert_eq!(poll(&mut second, &signal), Poll::Pending);
+    drop(held);
+    mover.advance(5);
+    signal.wait();
+    drop(second);
+    closer.join().unwrap();
 }
 
-/// The same, with the driver held up between the two shards. Oracle: deadlock.
+/// Oracle: deadlock.
+#[test]
+fn rearm_after_cancel_beside_a_close() {
+    check(|| rearm_beside_a_close(false));
+}
+
+/// Oracle: deadlock.
 #[test]
 fn rearm_after_cancel_and_a_close_in_the_middle_of_a_scan() {
-    check(|| {
-        let harness = Harness::new(2);
-        let mover = harness.clock_mover();
-        let (first, _) = harness.armed(3);
-        let (mut second, signal) = (harness.sleep(5), Signal::new());
-        drop(first);
-        let held = mover.hold(1);
-        let closer = thread::spawn(move || drop(harness));
-        thread::yield_now();
-        assert_eq!(poll(&mut second, &signal), Poll::Pending);
-        drop(held);
-        mover.advance(5);
-        signal.wait();
-        drop(second);
-        closer.join().unwrap();
-    });
+    check(|| rearm_beside_a_close(true));
 }
 
 /// A driver that may end does not while a timer is armed, whichever shard is empty, and is notified
