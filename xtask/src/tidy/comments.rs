@@ -11,8 +11,8 @@ use crate::tree::Tree;
 /// Lines above an atomic operation among which its reason stands.
 const REASON_WITHIN: usize = 8;
 
-/// Most paragraphs in tests and examples, in a thousand, that may open with a clause.
-const CLAUSES_OF_TESTS: usize = 20;
+/// Most paragraphs of documentation, in a thousand, that may open with a clause.
+const CLAUSES: usize = 20;
 
 /// Checks the comments of a crate's code.
 pub fn check(
@@ -29,7 +29,7 @@ pub fn check(
         names(source, &lines, defined, breaches);
         read.add(&source.file, &lines, |line| source.is_test(line));
     }
-    read.check(of.name, of.clauses, breaches);
+    read.check(of.name, breaches);
 }
 
 /// Checks the comments of tests, benches and examples, which are one group.
@@ -38,7 +38,7 @@ pub fn check_tests(tree: &Tree, breaches: &mut Vec<Breach>) {
     for (file, text) in tree.ending(".rs").filter(|(file, _)| is_of_tests(file)) {
         read.add(file, &text.lines().collect::<Vec<_>>(), |_| false);
     }
-    read.check("tests and examples", CLAUSES_OF_TESTS, breaches);
+    read.check("tests and examples", breaches);
 }
 
 /// Returns whether a file is a test, a bench or an example, or a program that tests a platform.
@@ -68,13 +68,13 @@ impl Paragraphs {
         }
     }
 
-    /// Checks that at most so many in a thousand open with a clause.
-    fn check(&self, name: &str, most: usize, breaches: &mut Vec<Breach>) {
+    /// Checks that no more than [`CLAUSES`] open with a clause.
+    fn check(&self, name: &str, breaches: &mut Vec<Breach>) {
         let Self { count, clauses } = self;
-        if clauses.len() * 1000 > most * count {
+        if clauses.len() * 1000 > CLAUSES * count {
             let rule = format!(
                 "{} of {count} paragraphs of documentation in {name} open with a clause; there \
-                 may be {most} in a thousand",
+                 may be {CLAUSES} in a thousand",
                 clauses.len(),
             );
             breaches
