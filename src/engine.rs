@@ -30,6 +30,7 @@ use core::time::Duration;
 use crate::clock::Clock;
 use crate::foreign::{Running, guarded};
 use crate::fork::{self, Generation};
+use crate::platform::{IN_EVENT_LOOP, ONE_SHARD};
 use crate::sync::unmodelled::AtomicU64;
 #[cfg(not(target_os = "none"))]
 use crate::sync::unmodelled::AtomicUsize;
@@ -47,9 +48,7 @@ pub use armed::Pending;
 pub(crate) use armed::{Armed, Watch};
 use board::{Board, Scan, Shards};
 use calls::{Calls, Measured};
-pub(crate) use driven_by::DrivenBy;
-#[cfg(not(target_os = "none"))]
-pub(crate) use driven_by::{DriverThread, WatchResumes};
+pub(crate) use driven_by::*;
 pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
@@ -62,10 +61,6 @@ pub use stats::Stats;
 use wake_batch::BATCH;
 pub(crate) use wake_batch::WakeBatch;
 
-/// True where there is one shard: in an event loop of JavaScript's there is one thread, and without
-/// an operating system a critical section would lock them all.
-pub(crate) const ONE_SHARD: bool = IN_EVENT_LOOP || cfg!(target_os = "none");
-
 /// Maximum shards: an entry stores its shard in one byte.
 pub(crate) const MAX_SHARDS: usize = 1 << u8::BITS;
 
@@ -75,11 +70,6 @@ const SHARDS_PER_PROCESSOR: usize = 4;
 
 /// The default is not more than this many shards: a pass reads the earliest deadline of each.
 const DEFAULT_SHARDS_MAX: usize = 64;
-
-/// True where an event loop of JavaScript's is the driver: there is one thread. While a timeout is
-/// set, Node.js does not end, so the driver is notified once nothing is pending.
-const IN_EVENT_LOOP: bool =
-    cfg!(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"));
 
 /// Returns how many shards an engine has by default. Counts the processors once.
 #[cfg(not(target_os = "none"))]

@@ -20,7 +20,7 @@
 //! | `engine.rs` | `successor` | set once | makes the engine that stands in for its parent's |
 //! | `engine/stakes.rs` | `of` | set once | finds it set or not, as the fork did; what its own engine is in has others |
 //! | `engine/armed.rs` | `rows` | mutex | has another, in its own engine; leaves its parent's alone |
-//! | `engine/driven_by.rs` | `running` | mutex | has another, in its own engine, and starts a thread of its own |
+//! | `engine/driven_by/thread.rs` | `running` | mutex | has another, in its own engine, and starts a thread of its own |
 //! | `engine/parker.rs` | `token`, `left` | mutex, condition | has others, in its own engine |
 //! | `engine/parker/windows.rs` | `fallback` | condition | Windows has no `fork` |
 //! | `engine/parker/windows/resumes.rs` | `LISTENERS` | mutex | as above |

@@ -187,6 +187,7 @@ mod handle;
 mod interval;
 #[cfg(all(test, tourbillon_model))]
 mod models;
+mod platform;
 pub mod queue;
 // Nothing but documentation.
 #[cfg(doc)]

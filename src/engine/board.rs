@@ -2,8 +2,9 @@
 //!
 //! `PROTOCOL.md` argues that a scan that passes over a shard misses no timer.
 
-use crate::engine::per_shard::{PerShard, per_shard, position};
-use crate::engine::{MAX_SHARDS, ONE_SHARD};
+use crate::engine::MAX_SHARDS;
+use crate::engine::per_shard::position;
+use crate::platform::{ONE_SHARD, PerShard, per_shard};
 use crate::sync::{AtomicU64, Ordering, fence, unmodelled};
 use crate::tick::Tick;
 

@@ -1,48 +1,11 @@
 //! Values that each shard has one of.
 
-#[cfg(not(any(
-    target_os = "none",
-    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-)))]
-use alloc::boxed::Box;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 
-use crate::engine::ONE_SHARD;
 use crate::engine::shard::Shard;
+use crate::platform::{ONE_SHARD, PerShard, per_shard};
 use crate::sync::{CachePadded, Lock, thread_index};
-
-/// Values in the order of their shards.
-#[cfg(not(any(
-    target_os = "none",
-    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-)))]
-pub(super) type PerShard<T> = Box<[T]>;
-
-/// The value of the one shard there is, without an allocation.
-#[cfg(any(
-    target_os = "none",
-    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-))]
-pub(super) type PerShard<T> = [T; 1];
-
-/// Makes the value of each of so many shards.
-#[cfg(not(any(
-    target_os = "none",
-    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-)))]
-pub(super) fn per_shard<T>(shards: usize, mut make: impl FnMut() -> T) -> PerShard<T> {
-    (0..shards).map(|_| make()).collect()
-}
-
-/// Makes the value of the one shard there is.
-#[cfg(any(
-    target_os = "none",
-    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-))]
-pub(super) fn per_shard<T>(_shards: usize, mut make: impl FnMut() -> T) -> PerShard<T> {
-    [make()]
-}
 
 /// Returns where a shard's value is. A constant where there is one.
 #[inline(always)]

@@ -9,18 +9,9 @@ use core::task::Waker;
 use crate::engine::entry::{Claim, Entry, State};
 use crate::engine::histogram::Histogram;
 use crate::engine::wake_batch::WakeBatch;
+use crate::platform::Wheel;
 use crate::tick::Tick;
 use crate::tolerance::{Due, Margin};
-#[cfg(not(any(
-    target_os = "none",
-    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-)))]
-use crate::wheel::Wheel;
-#[cfg(any(
-    target_os = "none",
-    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-))]
-use crate::wheel::heap::Heap as Wheel;
 use crate::wheel::{Allowance, Memory, Timed, Turned};
 
 /// Entries filed again in one turn. Bounds how long the lock is held: each costs up to about

@@ -2,7 +2,8 @@
 //! shards count on different cache lines.
 
 use crate::engine::Engine;
-use crate::engine::per_shard::{PerShard, home, per_shard};
+use crate::engine::per_shard::home;
+use crate::platform::{PerShard, per_shard};
 use crate::sync::{Arc, CachePadded, SetOnce};
 
 /// An engine, and a stake in it for each shard.

@@ -2,21 +2,12 @@
 
 use alloc::vec::Vec;
 
+use crate::platform::Wheel;
 use crate::queue::Order;
 use crate::queue::slab::{ENTRIES, Item, Slab};
 use crate::sync::unmodelled::{AtomicU32, AtomicU64};
 use crate::sync::{Ordering, SetOnce};
 use crate::tick::Tick;
-#[cfg(not(any(
-    target_os = "none",
-    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-)))]
-use crate::wheel::Wheel;
-#[cfg(any(
-    target_os = "none",
-    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-))]
-use crate::wheel::heap::Heap as Wheel;
 use crate::wheel::{self, Allowance, Filed, Memory, Place, Timed, Turned};
 
 /// Part of an entry that the wheel holds. Atomic only because a wheel shares what it stores: only

@@ -1,0 +1,47 @@
+//! Choices that the target makes: a timer has other parts where it is small.
+
+pub(crate) use imp::{PerShard, Wheel, per_shard};
+
+/// True where an event loop of JavaScript's is the driver: there is one thread. While a timeout is
+/// set, Node.js does not end, so the driver is notified once nothing is pending.
+pub(crate) const IN_EVENT_LOOP: bool =
+    cfg!(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"));
+
+/// True where there is one shard: in an event loop there is one thread, and without an operating
+/// system a critical section would lock them all.
+pub(crate) const ONE_SHARD: bool = IN_EVENT_LOOP || cfg!(target_os = "none");
+
+#[cfg(not(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+)))]
+mod imp {
+    use alloc::boxed::Box;
+
+    pub(crate) use crate::wheel::Wheel;
+
+    /// Values in the order of their shards.
+    pub(crate) type PerShard<T> = Box<[T]>;
+
+    /// Makes the value of each of so many shards.
+    pub(crate) fn per_shard<T>(shards: usize, mut make: impl FnMut() -> T) -> PerShard<T> {
+        (0..shards).map(|_| make()).collect()
+    }
+}
+
+/// Small parts, for one shard.
+#[cfg(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+))]
+mod imp {
+    pub(crate) use crate::wheel::heap::Heap as Wheel;
+
+    /// The value of the one shard there is, without an allocation.
+    pub(crate) type PerShard<T> = [T; 1];
+
+    /// Makes the value of the one shard there is.
+    pub(crate) fn per_shard<T>(_shards: usize, mut make: impl FnMut() -> T) -> PerShard<T> {
+        [make()]
+    }
+}
