@@ -12,7 +12,8 @@ use std::time::Duration;
 use crate::clock::{TimeLine, VirtualTime};
 use crate::tick::Tick;
 use crate::time::Instant;
-use crate::wheel::model::{Harness, Op};
+use crate::wheel::Wheel;
+use crate::wheel::model::{Entry, Harness, Op};
 use bytes::Bytes;
 
 impl Bytes<'_> {
@@ -29,7 +30,7 @@ impl Bytes<'_> {
 pub fn wheel(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let start = bytes.word().clamp(Tick::PAST.raw(), Tick::LAST.raw());
-    let mut harness = Harness::starting_at(Tick::from_raw(start));
+    let mut harness = Harness::<Wheel<Entry>>::starting_at(Tick::from_raw(start));
     while let Some(kind) = bytes.next() {
         harness.apply(&match kind % 16 {
             0..=5 => Op::Insert(distance(&mut bytes)),

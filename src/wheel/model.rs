@@ -1,19 +1,19 @@
-//! The wheel against an ordered map.
+//! The wheel, and the heap that takes its place, against an ordered map.
 //!
-//! [`Harness`] applies one operation to a wheel and to a `BTreeMap` and panics where they differ;
-//! the tests feed it random operations.
+//! [`Harness`] applies one operation to one of the two and to a `BTreeMap` and panics where they
+//! differ; the tests feed it random operations.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{
-    Allowance, DRAINING, FILLED, FIRST_HEAD, Filed, KEYS, LEVELS, Memory, NodeKey, Place, Timed,
-    Turned, Wheel, head_of,
+    Allowance, DISCARDS, DRAINING, FILLED, FIRST_HEAD, Filed, KEYS, LEVELS, Memory, NodeKey, Place,
+    Store, Timed, Turned, Wheel, head_of,
 };
 use crate::tick::Tick;
 
-/// One operation on a wheel. Numbers that name an entry are taken modulo the entries there are.
+/// One operation. Numbers that name an entry are taken modulo the entries there are.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     /// File a new entry this many nanoseconds after now; before it, if negative. Every third has a
@@ -23,22 +23,26 @@ pub(crate) enum Op {
     Remove(usize),
     /// Have an entry taken back later.
     Discard(usize),
-    /// Give an entry a later deadline without telling the wheel.
+    /// Give an entry a later deadline without telling.
     Postpone(usize, u64),
     /// Turn to this many nanoseconds after now, at most so many entries at a time.
     Turn(u64, usize),
+    /// The clock steps back by this many nanoseconds. Only for a heap: a wheel may keep an entry
+    /// then until its tolerance ends.
+    #[cfg(test)]
+    StepBack(u64),
     /// Turn to the instant by which an entry is to be handed out.
     Step,
 }
 
-struct Entry {
+pub(crate) struct Entry {
     place: Place,
     /// Its deadline and number in the map.
-    filing: Cell<(Tick, u64)>,
+    pub(super) filing: Cell<(Tick, u64)>,
     /// Nanoseconds after its deadline by which it is to be handed out.
     tolerance: Cell<u64>,
     /// Whether the deadline is later than the one it was filed under.
-    postponed: Cell<bool>,
+    pub(super) postponed: Cell<bool>,
 }
 
 impl Timed for Entry {
@@ -57,22 +61,93 @@ impl Timed for Entry {
     }
 }
 
-pub(crate) struct Harness {
-    wheel: Wheel<Entry>,
+impl Entry {
+    pub(super) fn new() -> Self {
+        Self {
+            place: Place::new(),
+            filing: Cell::new((Tick::PAST, 0)),
+            tolerance: Cell::new(0),
+            postponed: Cell::new(false),
+        }
+    }
+}
+
+/// Wheel or heap. Its methods are those of the same names.
+pub(crate) trait Subject: Sized {
+    /// Whether it hands out in the order of deadlines all that is due at a turn.
+    const SORTS: bool;
+
+    fn starting_at(now: Tick) -> Self;
+    fn store(&mut self) -> &mut Store<Entry, DISCARDS>;
+    fn value(&self, key: NodeKey) -> &Entry;
+    fn first_due(&mut self) -> Option<Tick>;
+    fn insert(&mut self, key: NodeKey, deadline: Tick, due_by: Tick) -> Filed;
+    fn remove(&mut self, filed: Filed) -> NodeKey;
+    fn discard(&mut self, filed: Filed);
+    fn turn(&mut self, now: Tick, allowance: Allowance, due: impl FnMut(&Entry, Tick)) -> Turned;
+
+    /// Checks that every entry is where it belongs. Also in the middle of a turn.
+    fn check(harness: &Harness<Self>);
+
+    /// Checks what it says of the first entries.
+    fn check_answers(harness: &mut Harness<Self>);
+}
+
+/// Methods of [`Subject`] that are those of the type.
+macro_rules! forward {
+    () => {
+        fn starting_at(now: Tick) -> Self {
+            Self::new(now, Memory::AsNeeded)
+        }
+
+        fn store(&mut self) -> &mut Store<Entry, DISCARDS> {
+            self.store()
+        }
+
+        fn value(&self, key: NodeKey) -> &Entry {
+            self.value(key)
+        }
+
+        fn first_due(&mut self) -> Option<Tick> {
+            self.first_due()
+        }
+
+        fn insert(&mut self, key: NodeKey, deadline: Tick, due_by: Tick) -> Filed {
+            self.insert(key, deadline, due_by)
+        }
+
+        fn remove(&mut self, filed: Filed) -> NodeKey {
+            self.remove(filed)
+        }
+
+        fn discard(&mut self, filed: Filed) {
+            self.discard(filed);
+        }
+
+        fn turn(
+            &mut self,
+            now: Tick,
+            allowance: Allowance,
+            due: impl FnMut(&Entry, Tick),
+        ) -> Turned {
+            self.turn(now, allowance, due)
+        }
+    };
+}
+#[cfg(test)]
+pub(super) use forward;
+
+pub(crate) struct Harness<S> {
+    pub(super) wheel: S,
     now: Tick,
     /// Deadline in force and order of insertion -> entry.
-    filed: BTreeMap<(Tick, u64), NodeKey>,
+    pub(super) filed: BTreeMap<(Tick, u64), NodeKey>,
     insertions: u64,
 }
 
-impl Harness {
+impl<S: Subject> Harness<S> {
     pub(crate) fn starting_at(now: Tick) -> Self {
-        Self {
-            wheel: Wheel::new(now, Memory::AsNeeded),
-            now,
-            filed: BTreeMap::new(),
-            insertions: 0,
-        }
+        Self { wheel: S::starting_at(now), now, filed: BTreeMap::new(), insertions: 0 }
     }
 
     pub(crate) fn apply(&mut self, op: &Op) {
@@ -110,6 +185,11 @@ impl Harness {
                 let now = self.now.saturating_add(Duration::from_nanos(delta)).min(Tick::LAST);
                 self.turn(now, step.max(1));
             }
+            #[cfg(test)]
+            Op::StepBack(by) => {
+                let raw = self.now.raw().saturating_sub(by);
+                self.now = Tick::from_raw(raw).max(Tick::PAST);
+            }
             Op::Step => {
                 if let Some(next) = self.wheel.first_due() {
                     let last = self.earliest().is_some_and(|earliest| earliest == next);
@@ -120,26 +200,22 @@ impl Harness {
                 }
             }
         }
-        self.check_invariants();
+        S::check(self);
+        S::check_answers(self);
     }
 
     fn insert(&mut self, deadline: Tick, tolerance: u64) {
         let filing = (deadline, self.insertions);
         self.insertions += 1;
-        let new = || Entry {
-            place: Place::new(),
-            filing: Cell::new(filing),
-            tolerance: Cell::new(0),
-            postponed: Cell::new(false),
-        };
-        let key = self.wheel.store().allocate(new);
+        let key = self.wheel.store().allocate(Entry::new);
         let due_by = deadline.saturating_add(Duration::from_nanos(tolerance)).min(Tick::LAST);
-        let filed = self.wheel.insert(key, deadline, due_by);
+        // It may have been another's.
         let entry = self.wheel.value(key);
         entry.tolerance.set(tolerance);
-        entry.place.file(filed);
         entry.filing.set(filing);
         entry.postponed.set(false);
+        let filed = self.wheel.insert(key, deadline, due_by);
+        self.wheel.value(key).place.file(filed);
         self.filed.insert(filing, key);
     }
 
@@ -155,8 +231,8 @@ impl Harness {
         Some((key, self.wheel.value(key).place().filed()))
     }
 
-    /// Turns both sides; returns the filings that expired, in the wheel's order.
-    fn turn(&mut self, now: Tick, step: usize) -> Vec<(Tick, u64)> {
+    /// Turns both sides.
+    fn turn(&mut self, now: Tick, step: usize) {
         let mut order = Vec::new();
         for part in 1u32.. {
             let mut handed_out = Vec::new();
@@ -174,7 +250,7 @@ impl Harness {
             }
             // Not after every part: there may be hundreds, and the check dwarfs them.
             if part.is_power_of_two() {
-                self.check_lists();
+                S::check(self);
             }
             if turned == Turned::Completely {
                 break;
@@ -187,40 +263,51 @@ impl Harness {
         // A postponed one has no place among its equals.
         let filings = |postponed| order.iter().filter(move |(_, p)| *p <= postponed);
         let order: Vec<_> = filings(false).map(|(filing, _)| *filing).collect();
+        assert!(!S::SORTS || order.is_sorted(), "{order:?}");
         for (at, filing) in order.iter().enumerate() {
             let earlier_filing = order[at..].iter().any(|(d, n)| *d == filing.0 && *n < filing.1);
             assert!(!earlier_filing, "equal deadlines out of filing order: {order:?}");
         }
-        order
-    }
-
-    fn check_invariants(&mut self) {
-        self.check_lists();
-        let first = self.earliest();
-        let bound = self.wheel.next_due();
-        let discarded = self.wheel.discards > 0;
-        assert!(discarded || bound.is_some() == first.is_some(), "{bound:?} for {first:?}");
-        assert!(first.is_none() || bound <= first, "{bound:?} for {first:?}");
-        // To look for the first takes back what was discarded, which has to stay at times.
-        if discarded && self.insertions % 4 != 0 {
-            return;
-        }
-        let start = self.wheel.next_start();
-        let deadline = self.filed.first_key_value().map(|((deadline, _), _)| *deadline);
-        let all_are_in_slots = self.wheel.heads.draining.first == DRAINING;
-        let is_bound = start <= deadline || deadline < Some(self.wheel.elapsed);
-        assert!(deadline.is_none() || !all_are_in_slots || is_bound, "{start:?} for {deadline:?}");
-        let found = self.wheel.first_due();
-        assert!(found.is_some() == first.is_some() && found <= first, "{found:?}");
-        let postponed = self.filed.values().any(|key| self.wheel.value(*key).postponed.get());
-        assert!(postponed || found == first, "{found:?} for {first:?}");
     }
 
     /// The first tick by which an entry is to be handed out.
-    fn earliest(&self) -> Option<Tick> {
+    pub(super) fn earliest(&self) -> Option<Tick> {
         self.filed.values().map(|key| self.wheel.value(*key).due_by()).min()
     }
+}
 
+impl Subject for Wheel<Entry> {
+    const SORTS: bool = false;
+
+    forward!();
+
+    fn check(harness: &Harness<Self>) {
+        harness.check_lists();
+    }
+
+    fn check_answers(harness: &mut Harness<Self>) {
+        let first = harness.earliest();
+        let bound = harness.wheel.next_due();
+        let discarded = harness.wheel.discards > 0;
+        assert!(discarded || bound.is_some() == first.is_some(), "{bound:?} for {first:?}");
+        assert!(first.is_none() || bound <= first, "{bound:?} for {first:?}");
+        // To look for the first takes back what was discarded, which has to stay at times.
+        if discarded && harness.insertions % 4 != 0 {
+            return;
+        }
+        let start = harness.wheel.next_start();
+        let deadline = harness.filed.first_key_value().map(|((deadline, _), _)| *deadline);
+        let all_are_in_slots = harness.wheel.heads.draining.first == DRAINING;
+        let is_bound = start <= deadline || deadline < Some(harness.wheel.elapsed);
+        assert!(deadline.is_none() || !all_are_in_slots || is_bound, "{start:?} for {deadline:?}");
+        let found = harness.wheel.first_due();
+        assert!(found.is_some() == first.is_some() && found <= first, "{found:?}");
+        let postponed = harness.filed.values().any(|key| harness.wheel.value(*key).postponed.get());
+        assert!(postponed || found == first, "{found:?} for {first:?}");
+    }
+}
+
+impl Harness<Wheel<Entry>> {
     /// Every entry is in the list that its deadline and `elapsed` call for, and nowhere else.
     fn check_lists(&self) {
         let wheel = &self.wheel;

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use super::model::{Harness, Op};
+use super::model::{self, Harness, Op};
 use super::*;
 
 /// Ticks around the place where `level` wraps: 64^k - 1, 64^k, 64^k + 1. A few of them where each
@@ -17,22 +17,25 @@ fn around_wraps() -> impl Iterator<Item = u64> {
     ticks.step_by(if cfg!(miri) { 8 } else { 1 })
 }
 
-fn ops() -> impl Strategy<Value = Vec<Op>> {
+pub(super) fn op() -> impl Strategy<Value = Op> {
     // Distances of every magnitude, so that every level is reached.
     let span = (0..60u32, any::<u64>()).prop_map(|(bits, random)| random % (1 << bits).max(2));
     let near = (0u64..200).prop_map(|delta| delta);
     let delta = prop_oneof![span, near].boxed();
     let signed = (delta.clone(), prop::bool::weighted(0.1))
         .prop_map(|(delta, past)| if past { -(delta as i64) } else { delta as i64 });
-    let op = prop_oneof![
+    prop_oneof![
         6 => signed.prop_map(Op::Insert),
         2 => any::<usize>().prop_map(Op::Remove),
         2 => any::<usize>().prop_map(Op::Discard),
         1 => (any::<usize>(), delta.clone()).prop_map(|(entry, by)| Op::Postpone(entry, by)),
         3 => (delta, 1usize..6).prop_map(|(by, step)| Op::Turn(by, step)),
         2 => Just(Op::Step),
-    ];
-    vec(op, 1..60)
+    ]
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    vec(op(), 1..60)
 }
 
 /// The same operations in every run, so that a failure is the change's and not the day's. One
@@ -49,7 +52,7 @@ proptest! {
     #[test]
     fn agrees_with_an_ordered_map_from_any_start(start in any::<u64>(), ops in ops()) {
         let start = start.clamp(Tick::PAST.raw(), Tick::LAST.raw());
-        let mut harness = Harness::starting_at(Tick::from_raw(start));
+        let mut harness = Harness::<Wheel<model::Entry>>::starting_at(Tick::from_raw(start));
         ops.iter().for_each(|op| harness.apply(op));
     }
 
@@ -61,7 +64,7 @@ proptest! {
     #[test]
     fn agrees_with_an_ordered_map_around_every_wrap(ops in ops()) {
         for start in around_wraps() {
-            let mut harness = Harness::starting_at(Tick::from_raw(start));
+            let mut harness = Harness::<Wheel<model::Entry>>::starting_at(Tick::from_raw(start));
             ops.iter().for_each(|op| harness.apply(op));
         }
     }
