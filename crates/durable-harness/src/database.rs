@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use postgres::config::TargetSessionAttrs;
 use rusqlite::TransactionBehavior;
+use tokio::runtime::Builder;
+use tokio_postgres::NoTls;
+use tokio_postgres::config::TargetSessionAttrs;
 use tourbillon_durable::Store;
 use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{NewTimer, Postgres, Sqlite};
@@ -191,11 +193,17 @@ impl Address {
 
     /// Inserts timers in a transaction that commits only so much later.
     pub(crate) fn insert_late(&self, timers: &[NewTimer], span: Duration) -> Result<()> {
-        let mut client = self.client()?;
-        let mut transaction = client.transaction()?;
-        Tables::default().insert(&mut transaction, timers)?;
-        thread::sleep(span);
-        Ok(transaction.commit()?)
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let mut config: tokio_postgres::Config = self.as_str().parse()?;
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+            let (mut client, connection) = config.connect(NoTls).await?;
+            tokio::spawn(connection);
+            let transaction = client.transaction().await?;
+            Tables::default().insert(&transaction, timers).await?;
+            tokio::time::sleep(span).await;
+            Ok(transaction.commit().await?)
+        })
     }
 
     /// Returns how large the tables are, and what they have cost so far.
@@ -221,7 +229,7 @@ impl Address {
         if config.get_hosts().len() > 1 {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
-        Ok(config.connect(postgres::NoTls)?)
+        Ok(config.connect(NoTls)?)
     }
 
     /// Returns where in the address the host and port are.

@@ -13,8 +13,7 @@
 //! | transaction of | a timer | an attempt's end |
 //! |---|---|---|
 //! | `sqlx` (feature `sqlx-0_8`) | `Once::create_in` | `Fire::complete_in` |
-//! | `postgres` | [`Tables::insert`] | [`Tables::finish`] |
-//! | `tokio_postgres` | [`Tables::insert_async`] | [`Tables::finish_async`] |
+//! | `tokio_postgres` | [`Tables::insert`] | [`Tables::finish`] |
 //! | anything else | `SELECT tourbillon.once(..)` | `SELECT tourbillon.complete(..)` |
 //!
 //! `docs/POSTGRES.md` has the parameters of the two functions, and why the transaction of an

@@ -1,10 +1,11 @@
 //! Databases of their own for tests, in the cluster that `TOURBILLON_POSTGRES` names.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::{process, thread};
 
 use postgres::{Client, Config, NoTls};
+use tokio::runtime::Builder;
 use tourbillon_durable::store::Postgres;
 
 /// Parameter of addresses: a host has all the time of a call to take a connection, as the machine
@@ -81,6 +82,16 @@ impl Database {
     /// A client that is nobody's store.
     pub(crate) fn client(&self) -> Client {
         Client::connect(&self.address(), NoTls).unwrap()
+    }
+
+    /// The same of `tokio_postgres`. Its connection has a thread until the client is dropped.
+    pub(crate) fn async_client(&self) -> tokio_postgres::Client {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let address = self.address();
+        let connected = runtime.block_on(tokio_postgres::connect(&address, NoTls));
+        let (client, connection) = connected.unwrap();
+        thread::spawn(move || runtime.block_on(connection));
+        client
     }
 }
 

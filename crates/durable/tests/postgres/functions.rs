@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use postgres::{Client, Transaction};
+use pollster::block_on;
+use tokio_postgres::{Client, Error, Transaction};
 use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{Inserted, NewTimer, RecordQuery, Store, TimerQuery, TimerUpdate};
 use tourbillon_durable::{Lease, Outcome, Retry, StoreErrorKind, Time, TimerId};
@@ -23,8 +24,8 @@ fn micros(span: Duration) -> f64 {
     span.as_micros() as f64
 }
 
-fn once(transaction: &mut Transaction<'_>, timer: &NewTimer) -> Result<Inserted, postgres::Error> {
-    let row = transaction.query_one(
+fn once(transaction: &Transaction<'_>, timer: &NewTimer) -> Result<Inserted, Error> {
+    let row = block_on(transaction.query_one(
         ONCE,
         &[
             &timer.kind,
@@ -37,28 +38,29 @@ fn once(transaction: &mut Transaction<'_>, timer: &NewTimer) -> Result<Inserted,
             &micros(timer.retry.longest),
             &timer.lane,
         ],
-    )?;
+    ))?;
     let id = row.get::<_, String>(0).parse().unwrap();
     Ok(if row.get(1) { Inserted::Created } else { Inserted::Exists(id) })
 }
 
 /// All columns of all timers.
-fn rows(transaction: &mut Transaction<'_>) -> Vec<String> {
+fn rows(transaction: &Transaction<'_>) -> Vec<String> {
     let sql = "SELECT to_jsonb(t)::text FROM tourbillon.timer AS t ORDER BY id";
-    transaction.query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect()
+    block_on(transaction.query(sql, &[])).unwrap().iter().map(|row| row.get(0)).collect()
 }
 
 /// Makes `timer` by the crate and by the function, in the same transaction, and undoes both.
 /// Returns the answers, which are the same, as are the rows.
 fn both(client: &mut Client, timer: &NewTimer) -> Inserted {
-    let mut transaction = client.transaction().unwrap();
-    let mut by_crate = transaction.transaction().unwrap();
-    let answer = Tables::default().insert(&mut by_crate, std::slice::from_ref(timer)).unwrap()[0];
-    let expected = rows(&mut by_crate);
-    by_crate.rollback().unwrap();
-    let mut by_function = transaction.transaction().unwrap();
-    assert_eq!(once(&mut by_function, timer).unwrap(), answer, "{timer:?}");
-    assert_eq!(rows(&mut by_function), expected, "{timer:?}");
+    let mut transaction = block_on(client.transaction()).unwrap();
+    let by_crate = block_on(transaction.transaction()).unwrap();
+    let tables = Tables::default();
+    let answer = block_on(tables.insert(&by_crate, std::slice::from_ref(timer))).unwrap()[0];
+    let expected = rows(&by_crate);
+    block_on(by_crate.rollback()).unwrap();
+    let by_function = block_on(transaction.transaction()).unwrap();
+    assert_eq!(once(&by_function, timer).unwrap(), answer, "{timer:?}");
+    assert_eq!(rows(&by_function), expected, "{timer:?}");
     answer
 }
 
@@ -66,7 +68,7 @@ fn both(client: &mut Client, timer: &NewTimer) -> Inserted {
 fn a_timer_by_the_function_is_the_row_that_the_crate_inserts() {
     let database = Database::new();
     let mut store = database.connect();
-    let mut client = database.client();
+    let mut client = database.async_client();
     let now = store.now().unwrap();
     let ahead = |hours: u64| now + Duration::from_secs(hours * 3_600);
     let plain = |due: Time| NewTimer::new(TimerId::new(due), "mail", due);
@@ -135,7 +137,7 @@ fn a_drawn_id_is_of_its_time_and_in_its_shard() {
 fn the_function_takes_what_a_client_takes() {
     let database = Database::new();
     let client = tourbillon_durable::Client::new(Box::new(database.connect())).unwrap();
-    let mut own = database.client();
+    let mut own = database.async_client();
     let limit = "é".repeat(100);
     let long = format!("{limit}x");
     let payload = vec![7; 65_536];
@@ -155,8 +157,8 @@ fn the_function_takes_what_a_client_takes() {
         }
         let mut by_function = NewTimer::new(TimerId::new(Time::default()), kind, Time::default());
         (by_function.payload, by_function.name) = (payload.clone(), name.map(str::to_owned));
-        let mut transaction = own.transaction().unwrap();
-        match (pollster::block_on(by_client.create()), once(&mut transaction, &by_function)) {
+        let transaction = block_on(own.transaction()).unwrap();
+        match (block_on(by_client.create()), once(&transaction, &by_function)) {
             (Ok(_), Ok(_)) => assert!(is_good),
             (Err(refused), Err(error)) => {
                 assert!(!is_good);
@@ -236,11 +238,10 @@ fn a_repeat_that_waits_for_the_end_of_its_timer_makes_no_second() {
     assert_eq!(complete(&mut ending, lease, id), Ok(()));
     let repeat = thread::scope(|scope| {
         let repeat = scope.spawn(|| {
-            let mut client = database.client();
-            let mut transaction = client.transaction().unwrap();
-            let answer =
-                once(&mut transaction, &NewTimer::new(id, "mail", Time::default())).unwrap();
-            transaction.commit().unwrap();
+            let mut client = database.async_client();
+            let transaction = block_on(client.transaction()).unwrap();
+            let answer = once(&transaction, &NewTimer::new(id, "mail", Time::default())).unwrap();
+            block_on(transaction.commit()).unwrap();
             answer
         });
         let waits = "SELECT FROM pg_stat_activity

@@ -105,11 +105,13 @@ fn a_transaction_writes_the_tables_of_the_schema_that_is_named() {
     let database = Database::new();
     let [mut east, mut west] = SCHEMAS.map(|schema| database.connect_in(schema));
     let new: NewTimer = timer(east.now().unwrap());
-    let mut client = database.client();
-    let mut transaction = client.transaction().unwrap();
+    let mut client = database.async_client();
     let tables = Tables::in_schema("west_2").unwrap();
-    tables.insert(&mut transaction, std::slice::from_ref(&new)).unwrap();
-    transaction.commit().unwrap();
+    pollster::block_on(async {
+        let transaction = client.transaction().await.unwrap();
+        tables.insert(&transaction, std::slice::from_ref(&new)).await.unwrap();
+        transaction.commit().await.unwrap();
+    });
     assert_eq!(east.timers(&TimerQuery::new()).unwrap(), []);
     assert_eq!(west.timers(&TimerQuery::new()).unwrap()[0].new.id, new.id);
 }

@@ -4,10 +4,12 @@ use std::slice::from_ref;
 use std::thread;
 use std::time::Duration;
 
-use tokio_postgres::NoTls;
+use pollster::block_on;
+use tokio_postgres::Transaction;
 use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{
-    Change, Changed, End, Finished, How, Inserted, RecordQuery, ScheduleRow, Store, TimerQuery,
+    Change, Changed, End, Finished, How, Inserted, NewTimer, RecordQuery, ScheduleRow, Store,
+    TimerQuery,
 };
 use tourbillon_durable::{
     Client, Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, ScheduleUpdate,
@@ -36,32 +38,43 @@ fn timers(store: &mut dyn Store) -> usize {
     store.timers(&TimerQuery::new()).unwrap().len()
 }
 
+/// Makes a bill in the same transaction as what a test writes there.
+fn bill(transaction: &Transaction<'_>) {
+    block_on(transaction.execute("INSERT INTO bill VALUES (42)", &[])).unwrap();
+}
+
+fn insert(transaction: &Transaction<'_>, timer: &NewTimer) -> Inserted {
+    block_on(Tables::default().insert(transaction, from_ref(timer))).unwrap()[0]
+}
+
+fn end(transaction: Transaction<'_>, commits: bool) {
+    let ended =
+        async { if commits { transaction.commit().await } else { transaction.rollback().await } };
+    block_on(ended).unwrap();
+}
+
+/// Ends an attempt as done.
+fn finish(transaction: &Transaction<'_>, lease: Lease, timer: TimerId) -> Finished {
+    block_on(Tables::default().finish(transaction, lease, &done(timer))).unwrap()[0]
+}
+
 #[test]
 fn a_timer_is_there_if_the_callers_transaction_commits() {
     let database = Database::new();
     let mut store = database.connect();
     let timer = timer(store.now().unwrap());
-    let mut client = database.client();
-    client.batch_execute(BILL).unwrap();
+    let (mut client, mut observer) = (database.async_client(), database.client());
+    observer.batch_execute(BILL).unwrap();
     for commits in [false, true] {
-        let mut transaction = client.transaction().unwrap();
-        transaction.execute("INSERT INTO bill VALUES (42)", &[]).unwrap();
-        assert_eq!(
-            Tables::default().insert(&mut transaction, from_ref(&timer)).unwrap(),
-            [Inserted::Created]
-        );
-        let again = Tables::default().insert(&mut transaction, from_ref(&timer)).unwrap();
-        assert_eq!(again, [Inserted::Exists(timer.id)]);
+        let transaction = block_on(client.transaction()).unwrap();
+        bill(&transaction);
+        assert_eq!(insert(&transaction, &timer), Inserted::Created);
+        assert_eq!(insert(&transaction, &timer), Inserted::Exists(timer.id));
         assert_eq!(timers(&mut store), 0);
-        if commits {
-            transaction.commit().unwrap();
-        } else {
-            transaction.rollback().unwrap();
-        }
+        end(transaction, commits);
         assert_eq!(timers(&mut store), usize::from(commits));
     }
-    let bills: i64 = client.query_one("SELECT count(*) FROM bill", &[]).unwrap().get(0);
-    assert_eq!(bills, 1);
+    assert_eq!(observer.query("SELECT FROM bill", &[]).unwrap().len(), 1);
 }
 
 #[test]
@@ -69,12 +82,12 @@ fn a_transaction_that_is_repeated_after_its_timer_is_over_makes_no_second_one() 
     let database = Database::new();
     let mut store = database.connect();
     let timer = timer(store.now().unwrap());
-    let mut client = database.client();
+    let mut client = database.async_client();
     let mut within = || {
-        let mut transaction = client.transaction().unwrap();
-        let inserted = Tables::default().insert(&mut transaction, from_ref(&timer)).unwrap();
-        transaction.commit().unwrap();
-        inserted[0]
+        let transaction = block_on(client.transaction()).unwrap();
+        let inserted = insert(&transaction, &timer);
+        block_on(transaction.commit()).unwrap();
+        inserted
     };
     assert_eq!(within(), Inserted::Created);
     let lease = join(&mut store);
@@ -114,16 +127,16 @@ fn an_attempt_ends_if_the_callers_transaction_commits_and_only_once() {
     let database = Database::new();
     let mut store = database.connect();
     let (lease, id) = running(&mut store);
-    let mut client = database.client();
-    client.batch_execute(BILL).unwrap();
+    let (mut client, mut observer) = (database.async_client(), database.client());
+    observer.batch_execute(BILL).unwrap();
     let mut attempt = |commits: bool| {
-        let mut transaction = client.transaction().unwrap();
-        transaction.execute("INSERT INTO bill VALUES (42)", &[]).unwrap();
-        let finished = Tables::default().finish(&mut transaction, lease, &done(id)).unwrap();
-        if commits && finished == [Finished::Accepted] {
-            transaction.commit().unwrap();
+        let transaction = block_on(client.transaction()).unwrap();
+        bill(&transaction);
+        let finished = finish(&transaction, lease, id);
+        if commits && finished == Finished::Accepted {
+            block_on(transaction.commit()).unwrap();
         }
-        finished[0]
+        finished
     };
     assert_eq!(attempt(false), Finished::Accepted);
     assert_eq!(timers(&mut store), 1);
@@ -132,8 +145,7 @@ fn an_attempt_ends_if_the_callers_transaction_commits_and_only_once() {
     // The answer to the commit may have been lost: the repeat has no effect.
     assert_eq!(attempt(true), Finished::Fenced);
     assert_eq!(store.records(&RecordQuery::new()).unwrap().len(), 1);
-    let bills: i64 = client.query_one("SELECT count(*) FROM bill", &[]).unwrap().get(0);
-    assert_eq!(bills, 1);
+    assert_eq!(observer.query("SELECT FROM bill", &[]).unwrap().len(), 1);
 }
 
 /// An error comes after a few tries; each try waits.
@@ -141,17 +153,14 @@ fn an_attempt_ends_if_the_callers_transaction_commits_and_only_once() {
 fn a_schedule_that_another_transaction_has_locked_is_a_conflict() {
     let database = Database::new();
     let client = Client::new(Box::new(database.connect())).unwrap();
-    pollster::block_on(client.every("t", Schedule::every(LONG)).upsert()).unwrap();
+    block_on(client.every("t", Schedule::every(LONG)).upsert()).unwrap();
     let mut other = database.client();
     let mut transaction = other.transaction().unwrap();
     transaction.execute("SELECT FROM tourbillon.schedule FOR UPDATE", &[]).unwrap();
-    let error = pollster::block_on(client.disable("t")).unwrap_err();
+    let error = block_on(client.disable("t")).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Conflict);
     transaction.rollback().unwrap();
-    assert!(matches!(
-        pollster::block_on(client.disable("t")).unwrap(),
-        ScheduleUpdate::Done { .. }
-    ));
+    assert!(matches!(block_on(client.disable("t")).unwrap(), ScheduleUpdate::Done { .. }));
 }
 
 /// Query for whether a store waits for a row.
@@ -226,8 +235,8 @@ fn all_records_are_pruned() {
         SELECT gen_random_uuid(), 'mail', now(), 1, 0, 1, '', now() - interval '1 day'
         FROM generate_series(1, 25001)";
     database.client().batch_execute(fill).unwrap();
-    let now = pollster::block_on(client.now()).unwrap();
-    assert_eq!(pollster::block_on(client.prune(now)).unwrap(), 25_001);
+    let now = block_on(client.now()).unwrap();
+    assert_eq!(block_on(client.prune(now)).unwrap(), 25_001);
 }
 
 #[test]
@@ -236,49 +245,26 @@ fn an_attempt_that_was_taken_over_is_fenced_in_the_callers_transaction() {
     let mut store = database.connect();
     let (lease, id) = running(&mut store);
     store.leave(lease).unwrap();
-    let mut client = database.client();
-    let mut transaction = client.transaction().unwrap();
-    assert_eq!(
-        Tables::default().finish(&mut transaction, lease, &done(id)).unwrap(),
-        [Finished::Fenced]
-    );
+    let mut client = database.async_client();
+    let transaction = block_on(client.transaction()).unwrap();
+    assert_eq!(finish(&transaction, lease, id), Finished::Fenced);
 }
 
 #[test]
-fn a_transaction_of_tokio_postgres_does_as_well() {
+fn a_transaction_ends_an_attempt_and_makes_another_timer_or_neither() {
     let database = Database::new();
     let mut store = database.connect();
     let (lease, id) = running(&mut store);
     let new = timer(store.now().unwrap());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let within = |commits: bool| {
-        runtime.block_on(async {
-            let address = database.address();
-            let (mut client, connection) = tokio_postgres::connect(&address, NoTls).await.unwrap();
-            let connection = tokio::spawn(connection);
-            let transaction = client.transaction().await.unwrap();
-            let created =
-                Tables::default().insert_async(&transaction, from_ref(&new)).await.unwrap();
-            assert_eq!(created, [Inserted::Created]);
-            let finished =
-                Tables::default().finish_async(&transaction, lease, &done(id)).await.unwrap();
-            assert_eq!(finished, [Finished::Accepted]);
-            if commits {
-                transaction.commit().await.unwrap();
-            } else {
-                transaction.rollback().await.unwrap();
-            }
-            drop(client);
-            connection.await.unwrap().unwrap();
-        });
-    };
-    let ids = |store: &mut dyn Store| -> Vec<TimerId> {
-        store.timers(&TimerQuery::new()).unwrap().iter().map(|timer| timer.new.id).collect()
-    };
-    within(false);
-    assert_eq!(ids(&mut store), [id]);
-    within(true);
-    assert_eq!(ids(&mut store), [new.id]);
+    let mut client = database.async_client();
+    for (commits, left) in [(false, id), (true, new.id)] {
+        let transaction = block_on(client.transaction()).unwrap();
+        assert_eq!(insert(&transaction, &new), Inserted::Created);
+        assert_eq!(finish(&transaction, lease, id), Finished::Accepted);
+        end(transaction, commits);
+        let timers = store.timers(&TimerQuery::new()).unwrap();
+        assert_eq!(timers.iter().map(|timer| timer.new.id).collect::<Vec<_>>(), [left]);
+    }
 }
 
 /// Does not run: the futures go to executors of several threads.
@@ -286,8 +272,8 @@ fn a_transaction_of_tokio_postgres_does_as_well() {
 fn the_futures_are_send() {
     fn is_send(_: impl Send) {}
     #[expect(dead_code, reason = "it is enough that it compiles")]
-    fn check(tables: &Tables, transaction: &tokio_postgres::Transaction<'_>, lease: Lease) {
-        is_send(tables.insert_async(transaction, &[]));
-        is_send(tables.finish_async(transaction, lease, &[]));
+    fn check(tables: &Tables, transaction: &Transaction<'_>, lease: Lease) {
+        is_send(tables.insert(transaction, &[]));
+        is_send(tables.finish(transaction, lease, &[]));
     }
 }

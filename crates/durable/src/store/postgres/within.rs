@@ -1,9 +1,6 @@
 //! Timers made, and attempts ended, in a transaction of the caller's.
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-
-use tokio_postgres::Row;
+use tokio_postgres::{Row, Transaction};
 
 use super::link::{Answer, Failure, Params, Query};
 use super::tables::Tables;
@@ -24,23 +21,25 @@ impl Tables {
     /// # Examples
     ///
     /// ```no_run
-    /// # fn order(database: &mut postgres::Client, reminder: tourbillon_durable::store::NewTimer)
-    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn order(
+    /// #     database: &mut tokio_postgres::Client,
+    /// #     reminder: tourbillon_durable::store::NewTimer,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
     /// use tourbillon_durable::store::postgres::Tables;
     ///
-    /// let mut transaction = database.transaction()?;
-    /// transaction.execute("INSERT INTO bill (number) VALUES (42)", &[])?;
-    /// Tables::default().insert(&mut transaction, &[reminder])?;
-    /// transaction.commit()?;
+    /// let transaction = database.transaction().await?;
+    /// transaction.execute("INSERT INTO bill (number) VALUES (42)", &[]).await?;
+    /// Tables::default().insert(&transaction, &[reminder]).await?;
+    /// transaction.commit().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn insert(
+    pub async fn insert(
         &self,
-        transaction: &mut ::postgres::Transaction<'_>,
+        transaction: &Transaction<'_>,
         timers: &[NewTimer],
     ) -> Result<Vec<Inserted>> {
-        let inserted = at_once(timers::insert(&mut Blocking(transaction, self), timers));
+        let inserted = timers::insert(&mut Within(transaction, self), timers).await;
         inserted.map_err(Failure::unwritten)
     }
 
@@ -56,67 +55,26 @@ impl Tables {
     /// then. One that is dropped or completed before is an end that waits for the row, and with it
     /// all ends and claims of the node. After the commit, call
     /// [`Fire::committed`](crate::Fire::committed).
-    pub fn finish(
+    pub async fn finish(
         &self,
-        transaction: &mut ::postgres::Transaction<'_>,
+        transaction: &Transaction<'_>,
         lease: Lease,
         ends: &[End],
     ) -> Result<Vec<Finished>> {
-        let accepted = at_once(attempts::end(&mut Blocking(transaction, self), lease, ends));
-        Ok(attempts::answers(ends, &accepted.map_err(Failure::unwritten)?))
-    }
-
-    /// [`insert`](Self::insert), in a transaction of `tokio_postgres`.
-    pub async fn insert_async(
-        &self,
-        transaction: &tokio_postgres::Transaction<'_>,
-        timers: &[NewTimer],
-    ) -> Result<Vec<Inserted>> {
-        let inserted = timers::insert(&mut Async(transaction, self), timers).await;
-        inserted.map_err(Failure::unwritten)
-    }
-
-    /// [`finish`](Self::finish), in a transaction of `tokio_postgres`.
-    pub async fn finish_async(
-        &self,
-        transaction: &tokio_postgres::Transaction<'_>,
-        lease: Lease,
-        ends: &[End],
-    ) -> Result<Vec<Finished>> {
-        let accepted = attempts::end(&mut Async(transaction, self), lease, ends).await;
+        let accepted = attempts::end(&mut Within(transaction, self), lease, ends).await;
         Ok(attempts::answers(ends, &accepted.map_err(Failure::unwritten)?))
     }
 }
 
-/// Answers without waiting, as it blocks.
-struct Blocking<'a, 'b>(&'a mut ::postgres::Transaction<'b>, &'a Tables);
+/// Statements in a transaction of the caller's.
+struct Within<'a, 'b>(&'a Transaction<'b>, &'a Tables);
 
-struct Async<'a, 'b>(&'a tokio_postgres::Transaction<'b>, &'a Tables);
-
-impl Query for Blocking<'_, '_> {
-    async fn read(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>> {
-        Ok(self.0.query(&*self.1.fill(sql), params)?)
-    }
-
-    async fn write(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>> {
-        Ok(self.0.query(&*self.1.fill(sql), params)?)
-    }
-}
-
-impl Query for Async<'_, '_> {
+impl Query for Within<'_, '_> {
     async fn read(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>> {
         Ok(self.0.query(&*self.1.fill(sql), params).await?)
     }
 
     async fn write(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>> {
         Ok(self.0.query(&*self.1.fill(sql), params).await?)
-    }
-}
-
-/// The result of a future that never waits.
-fn at_once<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(result) => result,
-        Poll::Pending => unreachable!("a blocking transaction leaves nothing to wait for"),
     }
 }
