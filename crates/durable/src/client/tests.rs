@@ -1,6 +1,7 @@
 //! Calls that a database holds up, and callers that leave.
 
 mod backfill;
+mod backlogs;
 mod refusals;
 mod threads;
 
@@ -121,7 +122,10 @@ impl Scene {
 
     /// With so many connections.
     fn with(connections: usize) -> Self {
-        let tables = Memory::new(&tourbillon::Timer::global());
+        Self::on(Memory::new(&tourbillon::Timer::global()), connections)
+    }
+
+    fn on(tables: Memory, connections: usize) -> Self {
         let gate = Arc::new(Gate::default());
         let store = || Box::new(Gated(tables.clone(), gate.clone())) as Box<dyn Store>;
         let stores = (0..connections).map(|_| store()).collect();
