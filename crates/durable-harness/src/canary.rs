@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tourbillon_durable::store::{
-    Beat, Claimed, End, Finished, Heard, Inserted, Listening, NewTimer, Scan, Store, TimerQuery,
-    Waiting, Window,
+    Batch, Beat, Claimed, End, Finished, Heard, Inserted, Listening, NewTimer, Scan, Store,
+    TimerQuery, Waiting, Window,
 };
-use tourbillon_durable::{Lease, StoreError, TimerId};
+use tourbillon_durable::{Lease, StoreError};
 
 use crate::Result as Outcome;
 use crate::checker::Verdict;
@@ -279,17 +279,12 @@ impl Store for Tap {
         self.store().finish(lease, ends)
     }
 
-    fn finish_and_claim(
-        &mut self,
-        lease: Lease,
-        ends: &[End],
-        timers: &[TimerId],
-    ) -> Result<(Vec<Finished>, Claimed)> {
+    fn finish_and_claim(&mut self, batch: &Batch<'_>) -> Result<(Vec<Finished>, Claimed)> {
         if self.bug == Some(Bug::FenceRemoved) {
-            let finished = self.finish(lease, ends)?;
-            return Ok((finished, self.claim(lease, timers)?));
+            let finished = self.finish(batch.lease, batch.ends)?;
+            return Ok((finished, self.claim(batch.lease, batch.timers)?));
         }
-        self.store().finish_and_claim(lease, ends, timers)
+        self.store().finish_and_claim(batch)
     }
 
     tourbillon_durable::forward! { self.pass;

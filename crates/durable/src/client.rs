@@ -47,8 +47,8 @@ use crate::record::{Record, RecordSummary};
 use crate::schedule::Schedule;
 use crate::store::{
     Amendment, Hits, Inserted, Named, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery,
-    Result, ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery,
-    TimerUpdate,
+    Reschedule, Result, ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf, Timer,
+    TimerQuery, TimerUpdate,
 };
 use crate::threads::spawn;
 use crate::time::Time;
@@ -237,7 +237,9 @@ impl Client {
         let Replacement { to, payload, expect } = replacement;
         payload.as_deref().map_or(Ok(()), once::check_payload)?;
         let move_to = move |store: &mut dyn Store| {
-            repeat(|| store.reschedule(timer, to, payload.as_deref(), expect))
+            repeat(|| {
+                store.reschedule(&Reschedule { timer, to, payload: payload.as_deref(), expect })
+            })
         };
         let done = self.call(move_to).await?;
         if done == TimerUpdate::Done {

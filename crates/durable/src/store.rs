@@ -103,9 +103,10 @@ use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
 pub use query::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
 pub use types::{
-    Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, How,
-    Inserted, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Past, Promoted,
-    Scan, ScheduleRow, Skip, Timer, TimerUpdate, Unfinished, Upcoming, Waiting, Window,
+    Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, End, Filled, Finished,
+    Held, How, Inserted, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Past,
+    Promoted, Reschedule, Scan, ScheduleRow, Skip, Timer, TimerUpdate, Unfinished, Upcoming,
+    Waiting, Window,
 };
 pub use views::{Hits, NameState, Search, Tally, TallyOf};
 
@@ -286,14 +287,9 @@ pub trait Store: Send {
     /// [`finish`](Self::finish), then [`claim`](Self::claim), in one transaction where that is
     /// cheaper. If the error is not [`Uncertain`](crate::StoreErrorKind::Uncertain), and it was one
     /// transaction, neither happened; callers repeat the first and forget the second.
-    fn finish_and_claim(
-        &mut self,
-        lease: Lease,
-        ends: &[End],
-        timers: &[TimerId],
-    ) -> Result<(Vec<Finished>, Claimed)> {
-        let finished = self.finish(lease, ends)?;
-        Ok((finished, self.claim(lease, timers)?))
+    fn finish_and_claim(&mut self, batch: &Batch<'_>) -> Result<(Vec<Finished>, Claimed)> {
+        let finished = self.finish(batch.lease, batch.ends)?;
+        Ok((finished, self.claim(batch.lease, batch.timers)?))
     }
 
     /// Takes a pending timer back, queued ones included, and records it as
@@ -312,13 +308,7 @@ pub trait Store: Send {
     ///
     /// At [`Time::NEVER`] the timer is held: nothing claims it, and [`maintain`](Self::maintain)
     /// leaves it alone, until it is given another time.
-    fn reschedule(
-        &mut self,
-        timer: TimerId,
-        to: Time,
-        payload: Option<&[u8]>,
-        expect: Option<u64>,
-    ) -> Result<TimerUpdate>;
+    fn reschedule(&mut self, reschedule: &Reschedule<'_>) -> Result<TimerUpdate>;
 
     /// Changes what the last attempt of a pending timer left: its detail, and when the next one is
     /// due, which is not before the scheduled time. Also of a timer that belongs to a schedule.

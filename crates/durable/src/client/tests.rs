@@ -133,6 +133,22 @@ impl Scene {
         Self { client, gate, tables }
     }
 
+    /// Closes the gate and begins a call, which waits there.
+    fn hold_up(&self) -> Pin<Box<impl Future<Output = Result<Time>>>> {
+        self.gate.close();
+        let mut call = Box::pin(self.client.now());
+        begin(call.as_mut());
+        self.gate.wait();
+        call
+    }
+
+    /// Returns the calls that have come once this one, and another after it, are answered.
+    fn seen_after(&self, call: impl Future<Output = Result<Time>>) -> Vec<&'static str> {
+        block_on(call).unwrap();
+        block_on(self.client.nodes()).unwrap();
+        self.gate.seen()
+    }
+
     /// Inserts a timer.
     fn timer(&self) -> TimerId {
         let timer = NewTimer::new(TimerId::new(Time::NEVER), "mail", Time::NEVER);
@@ -160,26 +176,18 @@ fn kind<T: Debug>(answer: Result<T>) -> StoreErrorKind {
 fn a_call_that_is_dropped_before_it_is_sent_is_not_sent() {
     let scene = Scene::new();
     let id = scene.timer();
-    scene.gate.close();
-    let mut first = pin!(scene.client.now());
-    begin(first.as_mut());
-    scene.gate.wait();
+    let first = scene.hold_up();
     begin(pin!(scene.client.cancel(id)).as_mut());
     begin(pin!(scene.client.once("mail", Time::NEVER).create()).as_mut());
     scene.gate.open();
-    block_on(first).unwrap();
-    block_on(scene.client.nodes()).unwrap();
-    assert_eq!(scene.gate.seen(), ["now", "nodes"]);
+    assert_eq!(scene.seen_after(first), ["now", "nodes"]);
     assert_eq!(scene.timers(), [id]);
 }
 
 #[test]
 fn of_inserts_that_go_together_those_without_a_caller_are_not_sent() {
     let scene = Scene::new();
-    scene.gate.close();
-    let mut first = pin!(scene.client.now());
-    begin(first.as_mut());
-    scene.gate.wait();
+    let _first = scene.hold_up();
     let mut wanted = pin!(scene.client.once("mail", Time::NEVER).create());
     begin(wanted.as_mut());
     begin(pin!(scene.client.once("mail", Time::NEVER).create()).as_mut());
@@ -193,19 +201,14 @@ fn of_inserts_that_go_together_those_without_a_caller_are_not_sent() {
 fn a_call_whose_deadline_passes_before_it_is_sent_is_unavailable_and_not_sent() {
     let scene = Scene::new();
     let id = scene.timer();
-    scene.gate.close();
-    let mut first = pin!(scene.client.now());
-    begin(first.as_mut());
-    scene.gate.wait();
+    let first = scene.hold_up();
     let hasty = scene.client.clone().with_deadline(SHORT);
     assert_eq!(kind(block_on(hasty.cancel(id))), StoreErrorKind::Unavailable);
     let insert = hasty.once("mail", Time::NEVER).create();
     assert_eq!(kind(block_on(insert)), StoreErrorKind::Unavailable);
     scene.gate.open();
     // The clone that it was set of keeps its own.
-    block_on(first).unwrap();
-    block_on(scene.client.nodes()).unwrap();
-    assert_eq!(scene.gate.seen(), ["now", "nodes"]);
+    assert_eq!(scene.seen_after(first), ["now", "nodes"]);
     assert_eq!(scene.timers(), [id]);
 }
 
@@ -278,10 +281,7 @@ fn a_call_with_the_longest_deadline_is_answered() {
 #[test]
 fn names_that_wait_are_looked_up_in_one_statement() {
     let scene = Scene::new();
-    scene.gate.close();
-    let mut first = pin!(scene.client.now());
-    begin(first.as_mut());
-    scene.gate.wait();
+    let _first = scene.hold_up();
     let mut calls = ["a", "b", "a"].map(|name| Box::pin(scene.client.named(name)));
     calls.iter_mut().for_each(|call| begin(call.as_mut()));
     scene.gate.open();
@@ -294,10 +294,7 @@ fn names_that_wait_are_looked_up_in_one_statement() {
 #[test]
 fn callers_that_wait_are_confirmed_by_one_call() {
     let scene = Scene::new();
-    scene.gate.close();
-    let mut first = pin!(scene.client.now());
-    begin(first.as_mut());
-    scene.gate.wait();
+    let _first = scene.hold_up();
     let mut calls: [_; 3] = std::array::from_fn(|_| Box::pin(scene.client.confirm()));
     calls.iter_mut().for_each(|call| begin(call.as_mut()));
     scene.gate.open();

@@ -8,7 +8,7 @@ use super::fire::{EndError, Fire};
 use super::shared::{Ending, NodeState, Requests, Shared, Stopping, Vital, guarded};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
-use crate::store::{Claimed, End, Finished, How, Store};
+use crate::store::{Batch, Claimed, End, Finished, How, Store};
 use crate::time::Time;
 use crate::trace;
 
@@ -160,7 +160,7 @@ pub(crate) fn call(shared: &Arc<Shared>, job: Job, store: &mut dyn Store) -> boo
         (true, _) => store.claim(job.lease, &ids).map(|claimed| (Vec::new(), Some(claimed))),
         (_, true) => store.finish(job.lease, &ends).map(|finished| (finished, None)),
         _ => store
-            .finish_and_claim(job.lease, &ends, &ids)
+            .finish_and_claim(&Batch { lease: job.lease, ends: &ends, timers: &ids })
             .map(|(finished, claimed)| (finished, Some(claimed))),
     };
     shared.counters.calls.add(1);

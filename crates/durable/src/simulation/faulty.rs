@@ -9,10 +9,10 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
-    Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Held,
-    Inserted, Maintained, ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview,
-    OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store,
-    Timer, TimerQuery, TimerUpdate, Upcoming, Window,
+    Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, End, Filled, Finished,
+    Held, Inserted, Maintained, ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview,
+    OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan, ScheduleQuery, ScheduleRow,
+    Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::time::Time;
 
@@ -167,29 +167,22 @@ impl Store for Faulty {
         self.call(move |db| db.finish(lease, &ends))
     }
 
-    fn finish_and_claim(
-        &mut self,
-        lease: Lease,
-        ends: &[End],
-        timers: &[TimerId],
-    ) -> Result<(Vec<Finished>, Claimed)> {
+    fn finish_and_claim(&mut self, batch: &Batch<'_>) -> Result<(Vec<Finished>, Claimed)> {
+        let Batch { lease, ends, timers } = *batch;
         let (ends, timers) = (ends.to_vec(), timers.to_vec());
-        self.call(move |db| db.finish_and_claim(lease, &ends, &timers))
+        self.call(move |db| db.finish_and_claim(&Batch { lease, ends: &ends, timers: &timers }))
     }
 
     fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate> {
         self.call(move |db| db.cancel(timer))
     }
 
-    fn reschedule(
-        &mut self,
-        timer: TimerId,
-        to: Time,
-        payload: Option<&[u8]>,
-        expect: Option<u64>,
-    ) -> Result<TimerUpdate> {
+    fn reschedule(&mut self, reschedule: &Reschedule<'_>) -> Result<TimerUpdate> {
+        let Reschedule { timer, to, payload, expect } = *reschedule;
         let payload = payload.map(<[u8]>::to_vec);
-        self.call(move |db| db.reschedule(timer, to, payload.as_deref(), expect))
+        self.call(move |db| {
+            db.reschedule(&Reschedule { timer, to, payload: payload.as_deref(), expect })
+        })
     }
 
     fn amend(&mut self, _: &Amendment<'_>) -> Result<TimerUpdate> {

@@ -13,7 +13,7 @@ use crate::node::{Ended, Fire};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason, Record};
 use crate::schedule::{Excluded, Schedule};
-use crate::store::{NewTimer, RecordQuery, State, Store, TimerQuery, TimerUpdate};
+use crate::store::{NewTimer, RecordQuery, Reschedule, State, Store, TimerQuery, TimerUpdate};
 use crate::time::Time;
 
 /// The number of the clients' connection, which never dies.
@@ -146,7 +146,7 @@ impl Model {
             once.open += 1;
             (once.calls, once.open == 1)
         };
-        let answer = (Faulty { number: CLIENT }).reschedule(timer, to, None, None);
+        let answer = (Faulty { number: CLIENT }).reschedule(&Reschedule::new(timer, to));
         let mut model = world.model.borrow_mut();
         let once = model.once(timer);
         once.open -= 1;

@@ -244,6 +244,19 @@ impl<'a> Bench<'a> {
         timers.into_iter().next()
     }
 
+    /// Reads all records of the query, two at a time.
+    fn records_in_pages(&mut self, query: RecordQuery) -> Vec<Record> {
+        let mut query = query.limit(2);
+        let mut found = Vec::new();
+        loop {
+            let page = self.store.records(&query).unwrap();
+            let Some(last) = page.last() else { return found };
+            assert!(page.len() <= 2);
+            query = query.after(last.recorded, last.timer);
+            found.extend(page);
+        }
+    }
+
     /// Inserts and claims a timer.
     fn running(&mut self) -> TimerId {
         let id = self.insert(Duration::ZERO);

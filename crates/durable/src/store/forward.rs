@@ -105,8 +105,7 @@ macro_rules! forward {
             -> ::std::vec::Vec<$crate::store::Finished>);
     };
     (@ finish_and_claim $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass finish_and_claim(
-                lease: $crate::Lease, ends: &[$crate::store::End], timers: &[$crate::TimerId])
+        $crate::forward!(@@ $self $pass finish_and_claim(batch: &$crate::store::Batch<'_>)
             -> (::std::vec::Vec<$crate::store::Finished>, $crate::store::Claimed));
     };
     (@ cancel $self:ident $pass:ident) => {
@@ -114,11 +113,7 @@ macro_rules! forward {
             -> $crate::store::TimerUpdate);
     };
     (@ reschedule $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass reschedule(
-                timer: $crate::TimerId,
-                to: $crate::Time,
-                payload: ::std::option::Option<&[u8]>,
-                expect: ::std::option::Option<u64>)
+        $crate::forward!(@@ $self $pass reschedule(reschedule: &$crate::store::Reschedule<'_>)
             -> $crate::store::TimerUpdate);
     };
     (@ amend $self:ident $pass:ident) => {

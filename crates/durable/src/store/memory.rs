@@ -12,8 +12,8 @@ use self::tables::{Life, Node, Tables};
 use super::{
     Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard,
     Held, Inserted, Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice,
-    Overview, OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow,
-    Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
+    Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan, ScheduleQuery,
+    ScheduleRow, Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
 };
 use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::{Reason, Record, RecordSummary};
@@ -259,13 +259,8 @@ impl Store for Memory {
         }
     }
 
-    fn reschedule(
-        &mut self,
-        timer: TimerId,
-        to: Time,
-        payload: Option<&[u8]>,
-        expect: Option<u64>,
-    ) -> Result<TimerUpdate> {
+    fn reschedule(&mut self, reschedule: &Reschedule<'_>) -> Result<TimerUpdate> {
+        let Reschedule { timer, to, payload, expect } = *reschedule;
         let (now, mut tables) = self.begin();
         match tables.timers.get_mut(&timer) {
             Some(row) if expect.is_some_and(|expect| expect != row.version) => {

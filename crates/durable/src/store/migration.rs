@@ -30,6 +30,15 @@ pub(super) const fn newest(migrations: &[Migration]) -> u32 {
     migrations.len() as u32
 }
 
+/// Returns whether their versions count from one, and none needs a later build than its own.
+#[cfg(test)]
+pub(super) fn are_in_order(migrations: &[Migration]) -> bool {
+    let is_in_order = |(migration, version): (&Migration, u32)| {
+        migration.version == version && migration.oldest <= version
+    };
+    migrations.iter().zip(1..).all(is_in_order)
+}
+
 impl Found {
     /// Returns the next step of these tables, `None` if a build with these migrations takes none.
     ///

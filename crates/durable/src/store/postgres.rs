@@ -60,10 +60,11 @@ use self::server::{Backend, Server};
 pub use self::tables::Tables;
 use self::values::Span;
 use super::{
-    Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard,
-    Held, Hits, Inserted, Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer,
-    NodeInfo, Overview, OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery,
-    ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
+    Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, End, Filled, Finished,
+    Heard, Held, Hits, Inserted, Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer,
+    NodeInfo, Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan,
+    ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate,
+    Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
@@ -347,12 +348,8 @@ impl Store for Postgres {
         })
     }
 
-    fn finish_and_claim(
-        &mut self,
-        lease: Lease,
-        ends: &[End],
-        timers: &[TimerId],
-    ) -> Result<(Vec<Finished>, Claimed)> {
+    fn finish_and_claim(&mut self, batch: &Batch<'_>) -> Result<(Vec<Finished>, Claimed)> {
+        let Batch { lease, ends, timers } = *batch;
         if !ends.is_empty() && !timers.is_empty() && ends.iter().all(attempts::is_last) {
             let together = blocking(|| {
                 let deadline = Instant::now() + PATIENCE;
@@ -379,14 +376,8 @@ impl Store for Postgres {
         self.call(async |session, _| timers::cancel(session, timer).await)
     }
 
-    fn reschedule(
-        &mut self,
-        timer: TimerId,
-        to: Time,
-        payload: Option<&[u8]>,
-        expect: Option<u64>,
-    ) -> Result<TimerUpdate> {
-        self.call(async |session, _| timers::reschedule(session, timer, to, payload, expect).await)
+    fn reschedule(&mut self, reschedule: &Reschedule<'_>) -> Result<TimerUpdate> {
+        self.call(async |session, _| timers::reschedule(session, reschedule).await)
     }
 
     fn amend(&mut self, amendment: &Amendment<'_>) -> Result<TimerUpdate> {

@@ -30,10 +30,10 @@ use std::time::Duration;
 use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
-    Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Held,
-    Hits, Inserted, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview,
-    OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Search,
-    Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
+    Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, End, Filled, Finished,
+    Held, Hits, Inserted, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo,
+    Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan, ScheduleQuery,
+    ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
@@ -195,12 +195,8 @@ impl Store for Sqlite {
         self.link.write(|file, now| timers::finish(file, now, lease, ends))
     }
 
-    fn finish_and_claim(
-        &mut self,
-        lease: Lease,
-        ends: &[End],
-        timers: &[TimerId],
-    ) -> Result<(Vec<Finished>, Claimed)> {
+    fn finish_and_claim(&mut self, batch: &Batch<'_>) -> Result<(Vec<Finished>, Claimed)> {
+        let Batch { lease, ends, timers } = *batch;
         self.link.write(|file, now| {
             let finished = timers::finish(file, now, lease, ends)?;
             Ok((finished, timers::claim(file, now, lease, timers)?))
@@ -211,14 +207,8 @@ impl Store for Sqlite {
         self.link.write(|file, now| timers::cancel(file, now, timer))
     }
 
-    fn reschedule(
-        &mut self,
-        timer: TimerId,
-        to: Time,
-        payload: Option<&[u8]>,
-        expect: Option<u64>,
-    ) -> Result<TimerUpdate> {
-        self.link.write(|file, now| timers::reschedule(file, now, timer, to, payload, expect))
+    fn reschedule(&mut self, reschedule: &Reschedule<'_>) -> Result<TimerUpdate> {
+        self.link.write(|file, now| timers::reschedule(file, now, reschedule))
     }
 
     fn amend(&mut self, amendment: &Amendment<'_>) -> Result<TimerUpdate> {

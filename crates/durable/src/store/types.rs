@@ -339,6 +339,37 @@ pub enum TimerUpdate {
     Gone,
 }
 
+/// Request to [`Store::finish_and_claim`](super::Store::finish_and_claim).
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// Lease of the node that asks.
+    pub lease: Lease,
+    /// Attempts that end.
+    pub ends: &'a [End],
+    /// Timers to claim.
+    pub timers: &'a [TimerId],
+}
+
+/// Request to [`Store::reschedule`](super::Store::reschedule).
+#[derive(Clone, Copy, Debug)]
+pub struct Reschedule<'a> {
+    /// The timer.
+    pub timer: TimerId,
+    /// The time that it is given.
+    pub to: Time,
+    /// Payload in place of its own; `None` to keep that.
+    pub payload: Option<&'a [u8]>,
+    /// Version that it has; `None` for any.
+    pub expect: Option<u64>,
+}
+
+impl Reschedule<'_> {
+    /// Gives a timer another time, whatever its version is, and nothing else.
+    pub fn new(timer: TimerId, to: Time) -> Self {
+        Self { timer, to, payload: None, expect: None }
+    }
+}
+
 /// Request to [`Store::amend`](super::Store::amend).
 #[derive(Clone, Copy, Debug)]
 pub struct Amendment<'a> {

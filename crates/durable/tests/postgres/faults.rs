@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pollster::block_on;
 use tourbillon_durable::store::{
-    Amendment, End, Finished, How, Inserted, Postgres, Store, TimerQuery, TimerUpdate,
+    Amendment, Batch, End, Finished, How, Inserted, Postgres, Store, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{Client, Outcome, StoreErrorKind, TimerId};
 
@@ -243,7 +243,8 @@ fn a_claim_leaves_out_what_another_transaction_has_locked() {
     assert_eq!(claim(&mut store), []);
     let how = How::Done(Outcome::Succeeded, None, String::new());
     let end = End { timer: ids[1], attempt: 1, how };
-    let (ended, claimed) = store.finish_and_claim(lease, &[end], &ids[..1]).unwrap();
+    let (ended, claimed) =
+        store.finish_and_claim(&Batch { lease, ends: &[end], timers: &ids[..1] }).unwrap();
     assert_eq!((ended, claimed.timers), (vec![Finished::Accepted], vec![]));
     let timeouts = store.lock_timeouts();
     assert!(timeouts == 0 || begun.elapsed() >= Duration::from_secs(1), "{timeouts} timeouts");

@@ -178,6 +178,14 @@ fn running(store: &mut dyn Store) -> (Lease, TimerId) {
     (lease, timer.id)
 }
 
+/// An attempt that is no longer its node's, and an empty table of bills.
+fn taken_over(store: &mut dyn Store, client: &mut postgres::Client) -> (Lease, TimerId) {
+    let (lease, id) = running(store);
+    store.leave(lease).unwrap();
+    client.batch_execute("CREATE TABLE bill (number integer)").unwrap();
+    (lease, id)
+}
+
 /// As a program does that has the fence as texts and numbers.
 fn complete(
     client: &mut impl postgres::GenericClient,
@@ -214,11 +222,8 @@ fn an_attempt_completes_by_the_function_once_and_as_by_the_crate() {
 #[test]
 fn the_transaction_of_an_attempt_that_was_taken_over_commits_nothing() {
     let database = Database::new();
-    let mut store = database.connect();
-    let (lease, id) = running(&mut store);
-    store.leave(lease).unwrap();
-    let mut client = database.client();
-    client.batch_execute("CREATE TABLE bill (number integer)").unwrap();
+    let (mut store, mut client) = (database.connect(), database.client());
+    let (lease, id) = taken_over(&mut store, &mut client);
     let mut transaction = client.transaction().unwrap();
     transaction.execute("INSERT INTO bill VALUES (42)", &[]).unwrap();
     assert_eq!(complete(&mut transaction, lease, id), Err("TB001".to_owned()));
@@ -308,11 +313,8 @@ fn what_no_row_can_have_is_refused_as_invalid() {
 #[test]
 fn what_was_written_before_a_savepoint_can_be_committed() {
     let database = Database::new();
-    let mut store = database.connect();
-    let (lease, id) = running(&mut store);
-    store.leave(lease).unwrap();
-    let mut client = database.client();
-    client.batch_execute("CREATE TABLE bill (number integer)").unwrap();
+    let (mut store, mut client) = (database.connect(), database.client());
+    let (lease, id) = taken_over(&mut store, &mut client);
     let mut transaction = client.transaction().unwrap();
     transaction.execute("INSERT INTO bill VALUES (42)", &[]).unwrap();
     let mut savepoint = transaction.transaction().unwrap();

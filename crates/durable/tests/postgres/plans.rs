@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use postgres::Client;
 use tourbillon_durable::store::{
-    Advance, Advanced, Amendment, Change, End, Filled, How, ManualRun, NewOccurrence, NewTimer,
-    OverviewOf, Past, Postgres, RecordQuery, Scan, ScheduleQuery, ScheduleRow, Search, Skip, State,
-    Store, TallyOf, TimerQuery, TimerUpdate,
+    Advance, Advanced, Amendment, Batch, Change, End, Filled, How, ManualRun, NewOccurrence,
+    NewTimer, OverviewOf, Past, Postgres, RecordQuery, Reschedule, Scan, ScheduleQuery,
+    ScheduleRow, Search, Skip, State, Store, TallyOf, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{
     Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, Time, TimerId,
@@ -279,11 +279,13 @@ fn everything(store: &mut Postgres, name: &str) {
     let done = || How::Done(Outcome::Succeeded, None, String::new());
     let end = |timer, how| [End { timer, attempt: 1, how }];
     store.claim(lease, &[first]).unwrap();
-    store.finish_and_claim(lease, &end(first, done()), &[retried]).unwrap();
+    store
+        .finish_and_claim(&Batch { lease, ends: &end(first, done()), timers: &[retried] })
+        .unwrap();
     store.finish(lease, &end(first, done())).unwrap();
     store.finish(lease, &end(retried, How::Retry(LONG, "rain".to_owned()))).unwrap();
     store.cancel(third).unwrap();
-    store.reschedule(fourth, now, None, None).unwrap();
+    store.reschedule(&Reschedule::new(fourth, now)).unwrap();
     let (pause, detail) = (Duration::ZERO, "waits");
     let amendment = Amendment { timer: fourth, attempt: 0, version: 2, pause, detail };
     assert_eq!(store.amend(&amendment).unwrap(), TimerUpdate::Done);

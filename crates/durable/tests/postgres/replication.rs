@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pollster::block_on;
 use tourbillon_durable::store::{
-    Amendment, End, Finished, How, Inserted, ManualRun, NewOccurrence, RecordQuery, TimerQuery,
-    TimerUpdate,
+    Amendment, End, Finished, How, Inserted, ManualRun, NewOccurrence, RecordQuery, Reschedule,
+    TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::store::{NewTimer, Postgres, Store};
 use tourbillon_durable::{
@@ -111,7 +111,8 @@ impl Scene {
             }
             Wish::Replace => {
                 let to = timer.due + Duration::from_secs(3_600);
-                let replaced = store.reschedule(timer.id, to, None, Some(1))?;
+                let replaced = store
+                    .reschedule(&Reschedule { expect: Some(1), ..Reschedule::new(timer.id, to) })?;
                 matches!(replaced, TimerUpdate::Done | TimerUpdate::Stale)
             }
             Wish::Amend => {

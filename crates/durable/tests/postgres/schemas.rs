@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{
-    NewTimer, Notice, Postgres, RecordQuery, ScheduleQuery, Store, TimerQuery,
+    NewTimer, Notice, Postgres, RecordQuery, Reschedule, ScheduleQuery, Store, TimerQuery,
 };
 use tourbillon_durable::{Engine, Schedule, Shards, StoreErrorKind, Time, TimerId, Upsert};
 
@@ -92,7 +92,7 @@ fn the_functions_of_a_schema_write_its_tables() {
     assert_eq!(east.find("one").unwrap(), None);
     let lease = crate::join(&mut west);
     let found: TimerId = west.find("one").unwrap().unwrap().new.id;
-    west.reschedule(found, Time::from_micros(0), None, None).unwrap();
+    west.reschedule(&Reschedule::new(found, Time::from_micros(0))).unwrap();
     assert_eq!(west.claim(lease, &[found]).unwrap().timers.len(), 1);
     let sql = format!("SELECT west_2.complete('{found}', 1, '{}', 1)", lease.node);
     database.client().batch_execute(&sql).unwrap();

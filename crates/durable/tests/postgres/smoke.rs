@@ -6,7 +6,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tourbillon_durable::store::{End, Finished, How, NewTimer, Postgres, Scan, Store};
+use tourbillon_durable::store::{Batch, End, Finished, How, NewTimer, Postgres, Scan, Store};
 use tourbillon_durable::{Lease, Outcome, Shards, TimerId};
 
 use crate::cluster::Database;
@@ -45,7 +45,8 @@ fn drain(store: &mut Postgres, lease: Lease, todo: &[TimerId]) -> usize {
     let mut ends: Vec<End> = Vec::new();
     let mut accepted = 0;
     for part in todo.chunks(1_000) {
-        let (finished, claimed) = store.finish_and_claim(lease, &ends, part).unwrap();
+        let (finished, claimed) =
+            store.finish_and_claim(&Batch { lease, ends: &ends, timers: part }).unwrap();
         accepted += finished.iter().filter(|end| **end == Finished::Accepted).count();
         let end = |timer: &tourbillon_durable::store::Timer| End {
             timer: timer.new.id,

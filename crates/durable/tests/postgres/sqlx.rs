@@ -7,7 +7,7 @@ use sqlx_0_8 as sqlx;
 use sqlx_0_8::postgres::{PgPool, PgPoolOptions};
 use tourbillon_durable::store::{Memory, RecordQuery, Store, TimerQuery};
 use tourbillon_durable::{
-    Client, CompleteError, Created, Engine, Fire, Outcome, StoreErrorKind, TimerId,
+    Client, CompleteError, Created, Engine, Fire, Outcome, StoreErrorKind, TimerId, Worker,
 };
 
 use crate::LONG;
@@ -41,6 +41,12 @@ fn start(database: &Database) -> Engine {
     builder.start(Box::new(database.connect())).unwrap()
 }
 
+/// An engine with a client and a worker.
+fn with_worker(engine: Engine, kind: &str) -> (Engine, Client, Worker) {
+    let (client, worker) = (engine.client().unwrap(), engine.worker(kind, 1));
+    (engine, client, worker)
+}
+
 /// Returns the number of reminders of each bill.
 fn reminders(database: &Database) -> Vec<(i32, i32)> {
     let sql = "SELECT number, reminders FROM bill ORDER BY number";
@@ -57,6 +63,23 @@ async fn remind(transaction: &mut sqlx::Transaction<'_, sqlx::Postgres>, fire: &
     let number: i32 = std::str::from_utf8(fire.payload()).unwrap().parse().unwrap();
     let sql = "UPDATE bill SET reminders = reminders + 1 WHERE number = $1";
     sqlx::query(sql).bind(number).execute(&mut **transaction).await.unwrap();
+}
+
+/// Makes a bill, and an attempt to remind of it.
+async fn attempt(pool: &PgPool, client: &Client, fires: &mut Worker) -> Fire {
+    let mut transaction = pool.begin().await.unwrap();
+    bill(&mut transaction, 1).await;
+    transaction.commit().await.unwrap();
+    client.once("bill.remind", SystemTime::now()).payload("1").create().await.unwrap();
+    fires.next().await.unwrap()
+}
+
+/// A transaction that has counted the reminder and ended the attempt.
+async fn reminded(pool: &PgPool, fire: &Fire) -> sqlx::Transaction<'static, sqlx::Postgres> {
+    let mut transaction = pool.begin().await.unwrap();
+    remind(&mut transaction, fire).await;
+    fire.complete_in(&mut transaction).await.unwrap();
+    transaction
 }
 
 #[test]
@@ -160,9 +183,7 @@ fn a_client_without_a_schema_writes_in_no_transaction() {
 #[test]
 fn an_attempt_is_over_if_the_transaction_commits() {
     let database = Database::new();
-    let engine = start(&database);
-    let client = engine.client().unwrap();
-    let mut fires = engine.worker("bill.remind", 1);
+    let (engine, client, mut fires) = with_worker(start(&database), "bill.remind");
     run(&database, async |pool| {
         let mut transaction = pool.begin().await.unwrap();
         bill(&mut transaction, 1).await;
@@ -172,17 +193,13 @@ fn an_attempt_is_over_if_the_transaction_commits() {
         made.committed();
 
         let fire = fires.next().await.unwrap();
-        let mut transaction = pool.begin().await.unwrap();
-        remind(&mut transaction, &fire).await;
-        fire.complete_in(&mut transaction).await.unwrap();
+        let transaction = reminded(&pool, &fire).await;
         transaction.rollback().await.unwrap();
         drop(fire);
 
         let fire = fires.next().await.unwrap();
         assert_eq!(fire.attempt(), 2);
-        let mut transaction = pool.begin().await.unwrap();
-        remind(&mut transaction, &fire).await;
-        fire.complete_in(&mut transaction).await.unwrap();
+        let transaction = reminded(&pool, &fire).await;
         transaction.commit().await.unwrap();
 
         // The answer to the commit may have been lost: the repeat has no effect.
@@ -208,9 +225,7 @@ fn an_attempt_is_over_if_the_transaction_commits() {
 fn a_timer_that_has_a_record_already_is_removed_and_not_claimed_for_ever() {
     let database = Database::new();
     let mut store = database.connect();
-    let engine = start(&database);
-    let client = engine.client().unwrap();
-    let mut fires = engine.worker("mail", 1);
+    let (_engine, client, mut fires) = with_worker(start(&database), "mail");
     run(&database, async |pool| {
         client.once("mail", SystemTime::now()).create().await.unwrap();
         let fire = fires.next().await.unwrap();
@@ -239,9 +254,7 @@ fn a_timer_that_has_a_record_already_is_removed_and_not_claimed_for_ever() {
 #[test]
 fn an_attempt_that_was_completed_twice_in_a_transaction_is_not_over() {
     let database = Database::new();
-    let engine = start(&database);
-    let client = engine.client().unwrap();
-    let mut fires = engine.worker("mail", 1);
+    let (_engine, client, mut fires) = with_worker(start(&database), "mail");
     run(&database, async |pool| {
         client.once("mail", SystemTime::now()).create().await.unwrap();
         let fire = fires.next().await.unwrap();
@@ -276,15 +289,9 @@ fn start_slow(database: &Database) -> Engine {
 fn after_its_lease_an_attempt_cannot_complete_and_its_transaction_has_no_effect() {
     let database = Database::new();
     let mut store = database.connect();
-    let engine = start_slow(&database);
-    let client = engine.client().unwrap();
-    let mut fires = engine.worker("bill.remind", 1);
+    let (_engine, client, mut fires) = with_worker(start_slow(&database), "bill.remind");
     run(&database, async |pool| {
-        let mut transaction = pool.begin().await.unwrap();
-        bill(&mut transaction, 1).await;
-        transaction.commit().await.unwrap();
-        client.once("bill.remind", SystemTime::now()).payload("1").create().await.unwrap();
-        let fire = fires.next().await.unwrap();
+        let fire = attempt(&pool, &client, &mut fires).await;
         bury(&database, &mut store);
         assert_eq!(store.held(fire.fence().lease, None).unwrap().timers, []);
 
@@ -307,18 +314,10 @@ fn after_its_lease_an_attempt_cannot_complete_and_its_transaction_has_no_effect(
 fn no_other_attempt_starts_while_a_transaction_that_completes_one_is_open() {
     let database = Database::new();
     let mut store = database.connect();
-    let engine = start_slow(&database);
-    let client = engine.client().unwrap();
-    let mut fires = engine.worker("bill.remind", 1);
+    let (_engine, client, mut fires) = with_worker(start_slow(&database), "bill.remind");
     run(&database, async |pool| {
-        let mut transaction = pool.begin().await.unwrap();
-        bill(&mut transaction, 1).await;
-        transaction.commit().await.unwrap();
-        client.once("bill.remind", SystemTime::now()).payload("1").create().await.unwrap();
-        let fire = fires.next().await.unwrap();
-        let mut transaction = pool.begin().await.unwrap();
-        remind(&mut transaction, &fire).await;
-        fire.complete_in(&mut transaction).await.unwrap();
+        let fire = attempt(&pool, &client, &mut fires).await;
+        let transaction = reminded(&pool, &fire).await;
         bury(&database, &mut store);
         assert_eq!(store.maintain().unwrap().orphans, 0);
         transaction.commit().await.unwrap();

@@ -8,8 +8,8 @@ use pollster::block_on;
 use tokio_postgres::Transaction;
 use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{
-    Change, Changed, End, Finished, How, Inserted, NewTimer, RecordQuery, ScheduleRow, Store,
-    TimerQuery,
+    Batch, Change, Changed, End, Finished, How, Inserted, NewTimer, RecordQuery, ScheduleRow,
+    Store, TimerQuery,
 };
 use tourbillon_durable::{
     Client, Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, ScheduleUpdate,
@@ -113,7 +113,9 @@ fn a_timer_whose_id_was_recorded_before_goes_with_its_end() {
         let [mut end] = done(id);
         end.attempt = 2;
         let finished = match together {
-            true => store.finish_and_claim(lease, &[end], &[id]).unwrap().0,
+            true => {
+                store.finish_and_claim(&Batch { lease, ends: &[end], timers: &[id] }).unwrap().0
+            }
             false => store.finish(lease, &[end]).unwrap(),
         };
         assert_eq!(finished, [Finished::Fenced]);

@@ -15,15 +15,7 @@ fn finished(bench: &mut Bench<'_>) -> TimerId {
 pub(super) fn records_come_in_pages(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let mut ids: Vec<TimerId> = (0..5).map(|_| finished(&mut bench)).collect();
-    let mut query = RecordQuery::new().limit(2);
-    let mut found = Vec::new();
-    loop {
-        let page = bench.store.records(&query).unwrap();
-        let Some(last) = page.last() else { break };
-        assert!(page.len() <= 2);
-        query = query.after(last.recorded, last.timer);
-        found.extend(page);
-    }
+    let found = bench.records_in_pages(RecordQuery::new());
     assert!(found.is_sorted_by_key(|record| (record.recorded, record.timer)));
     let mut found: Vec<TimerId> = found.iter().map(|record| record.timer).collect();
     ids.sort();

@@ -10,8 +10,8 @@ use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::schedule::Schedule;
 use crate::store::{
-    Advance, Advanced, Change, Changed, Finished, How, NewTimer, ScheduleQuery, ScheduleRow,
-    TimerUpdate, Unfinished,
+    Advance, Advanced, Change, Changed, Finished, How, NewTimer, Reschedule, ScheduleQuery,
+    ScheduleRow, TimerUpdate, Unfinished,
 };
 use crate::time::Time;
 
@@ -99,7 +99,7 @@ pub(super) fn a_front_that_was_claimed_keeps_its_place(rig: &dyn Rig) {
         assert_eq!(bench.store.cancel(earlier).unwrap(), TimerUpdate::Done);
     }
     let now = bench.now();
-    assert_eq!(bench.store.reschedule(front, now, None, None).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.store.reschedule(&Reschedule::new(front, now)).unwrap(), TimerUpdate::Done);
     assert!(bench.claim(front).is_some());
     let dead = How::Done(Outcome::Dead, Some(Reason::GivenUp), String::new());
     assert_eq!(bench.finish(front, 5, dead), Finished::Accepted);
@@ -120,7 +120,10 @@ pub(super) fn a_front_with_an_endless_pause_keeps_its_place(rig: &dyn Rig) {
         assert_eq!(bench.claim(next), None);
         // It is not taken for one that is on its way to another store.
         let now = bench.now();
-        assert_eq!(bench.store.reschedule(front, now, None, None).unwrap(), TimerUpdate::Done);
+        assert_eq!(
+            bench.store.reschedule(&Reschedule::new(front, now)).unwrap(),
+            TimerUpdate::Done
+        );
         assert!(bench.claim(front).is_some());
     }
 }
@@ -163,9 +166,9 @@ pub(super) fn a_front_that_was_not_claimed_lets_an_earlier_timer_pass(rig: &dyn 
     assert_eq!(bench.pending(), [early]);
     assert_eq!(bench.row(late).unwrap().new.due, Time::NEVER);
     // One that waits and is moved before the front passes it too; and the front, moved behind.
-    let moved = bench.store.reschedule(later, now - SECOND, None, None).unwrap();
+    let moved = bench.store.reschedule(&Reschedule::new(later, now - SECOND)).unwrap();
     assert_eq!((moved, bench.promote("a")), (TimerUpdate::Done, Some(later)));
-    let moved = bench.store.reschedule(later, now + LONG * 2, None, None).unwrap();
+    let moved = bench.store.reschedule(&Reschedule::new(later, now + LONG * 2)).unwrap();
     assert_eq!((moved, bench.promote("a")), (TimerUpdate::Done, Some(early)));
     assert_eq!(bench.claim_all(&[later, late, early]), [early]);
 }
@@ -186,14 +189,14 @@ pub(super) fn a_held_timer_lets_its_lane_pass(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let [held, next] = [2, 1].map(|n| bench.insert_in("a", SECOND * n));
     assert_eq!(bench.promote("a"), Some(held));
-    let hold = bench.store.reschedule(held, Time::NEVER, None, None).unwrap();
+    let hold = bench.store.reschedule(&Reschedule::new(held, Time::NEVER)).unwrap();
     assert_eq!((hold, bench.promote("a")), (TimerUpdate::Done, Some(next)));
     assert_eq!(bench.store.maintain().unwrap().promoted, 0);
     assert!(bench.claim(next).is_some());
     assert_eq!(bench.finish(next, 1, done()), Finished::Accepted);
     assert_eq!((bench.promote("a"), bench.store.maintain().unwrap().promoted), (None, 0));
     let now = bench.now();
-    assert_eq!(bench.store.reschedule(held, now, None, None).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.store.reschedule(&Reschedule::new(held, now)).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.promote("a"), Some(held));
 }
 

@@ -8,7 +8,8 @@ use super::{Bench, LONG, MOMENT, Rig, join};
 use crate::error::StoreErrorKind;
 use crate::id::{Shards, TimerId};
 use crate::store::{
-    Advance, Advanced, Inserted, ManualRun, NewOccurrence, NewTimer, Notice, Store, TimerUpdate,
+    Advance, Advanced, Inserted, ManualRun, NewOccurrence, NewTimer, Notice, Reschedule, Store,
+    TimerUpdate,
 };
 
 const RIVALS: usize = 3;
@@ -155,7 +156,14 @@ pub(super) fn rivals_reschedule_a_version_once(rig: &dyn Rig) {
         let to = bench.now() + LONG;
         let answers = race(&bench, |rival, store| {
             let payload = [rival as u8];
-            insist(|| store.reschedule(id, to, Some(&payload), Some(1)))
+            insist(|| {
+                store.reschedule(&Reschedule {
+                    timer: id,
+                    to,
+                    payload: Some(&payload),
+                    expect: Some(1),
+                })
+            })
         });
         let won: Vec<_> = (0..RIVALS).filter(|n| answers[*n] == TimerUpdate::Done).collect();
         let lost = answers.iter().filter(|answer| **answer == TimerUpdate::Stale).count();

@@ -10,7 +10,7 @@ use crate::rule::Rule;
 use crate::schedule::{Excluded, Schedule};
 use crate::store::{
     Advance, Advanced, Change, Changed, Filled, Finished, How, ManualRun, NewOccurrence, NewTimer,
-    Past, ScheduleQuery, ScheduleRow, Skip, TimerQuery, TimerUpdate, Unfinished,
+    Past, Reschedule, ScheduleQuery, ScheduleRow, Skip, TimerQuery, TimerUpdate, Unfinished,
 };
 use crate::time::Time;
 
@@ -566,7 +566,10 @@ pub(super) fn a_queued_timer_can_be_cancelled(rig: &dyn Rig) {
     let timers = [bench.occurrence(&row, at, Time::NEVER)];
     let more = Advance { timers: &timers, ..advance(&row, at + SECOND) };
     assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
-    assert_eq!(bench.store.reschedule(timers[0].id, at, None, None).unwrap(), TimerUpdate::Gone);
+    assert_eq!(
+        bench.store.reschedule(&Reschedule::new(timers[0].id, at)).unwrap(),
+        TimerUpdate::Gone
+    );
     assert_eq!(bench.store.cancel(timers[0].id).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.records().len(), 1);
 }

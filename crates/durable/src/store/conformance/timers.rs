@@ -7,7 +7,9 @@ use super::{Bench, LONG, MOMENT, Rig, done, join, join_again, kinds, retry};
 use crate::id::{Shards, TimerId};
 use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
-use crate::store::{Amendment, End, Finished, How, Inserted, NewTimer, Scan, Timer, TimerUpdate};
+use crate::store::{
+    Amendment, Batch, End, Finished, How, Inserted, NewTimer, Reschedule, Scan, Timer, TimerUpdate,
+};
 use crate::time::{LONGEST_PAUSE, Time};
 
 pub(super) fn a_claim_is_never_early(rig: &dyn Rig) {
@@ -342,7 +344,7 @@ pub(super) fn an_amended_timer_is_not_due_before_it_is_scheduled_for(rig: &dyn R
     assert_eq!(amend(1, Duration::ZERO), timer.scheduled_for);
     assert!(amend(2, LONG * 2) > timer.scheduled_for + LONG / 2);
     // One that is held stays so.
-    let held = bench.store.reschedule(timer.id, Time::NEVER, None, None).unwrap();
+    let held = bench.store.reschedule(&Reschedule::new(timer.id, Time::NEVER)).unwrap();
     assert_eq!(held, TimerUpdate::Done);
     let amendment = Amendment { timer: timer.id, attempt: 0, version: 4, pause: LONG, detail: "" };
     assert_eq!(bench.store.amend(&amendment).unwrap(), TimerUpdate::Done);
@@ -364,7 +366,10 @@ pub(super) fn a_timer_that_is_postponed_for_ever_is_given_another_time(rig: &dyn
         assert_eq!(bench.store.amend(&amendment).unwrap(), TimerUpdate::Done);
         let due = bench.row(id).unwrap().new.due;
         assert!(due >= before + LONGEST_PAUSE && due <= bench.now() + LONGEST_PAUSE, "{due}");
-        let done = bench.store.reschedule(id, before, None, Some(2)).unwrap();
+        let done = bench
+            .store
+            .reschedule(&Reschedule { expect: Some(2), ..Reschedule::new(id, before) })
+            .unwrap();
         assert_eq!(done, TimerUpdate::Done);
         assert_eq!(bench.claim(id).unwrap().attempt, 2);
     }
@@ -427,12 +432,18 @@ pub(super) fn a_finish_and_a_claim_go_together(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let (old, new) = (bench.running(), bench.insert(Duration::ZERO));
     let ends = [End { timer: old, attempt: 1, how: done() }];
-    let (finished, claimed) = bench.store.finish_and_claim(bench.lease, &ends, &[new]).unwrap();
+    let (finished, claimed) = bench
+        .store
+        .finish_and_claim(&Batch { lease: bench.lease, ends: &ends, timers: &[new] })
+        .unwrap();
     assert_eq!(finished, [Finished::Accepted]);
     assert_eq!(claimed.timers.len(), 1);
     assert_eq!((claimed.timers[0].new.id, claimed.timers[0].attempt), (new, 1));
     assert_eq!(bench.records().len(), 1);
-    let (finished, claimed) = bench.store.finish_and_claim(bench.lease, &[], &[]).unwrap();
+    let (finished, claimed) = bench
+        .store
+        .finish_and_claim(&Batch { lease: bench.lease, ends: &[], timers: &[] })
+        .unwrap();
     assert!(finished.is_empty() && claimed.timers.is_empty());
 }
 
@@ -455,7 +466,7 @@ pub(super) fn a_running_timer_is_not_cancelled(rig: &dyn Rig) {
     let running = TimerUpdate::Running { attempt: 1 };
     assert_eq!(bench.store.cancel(id).unwrap(), running);
     let to = bench.now() + LONG;
-    assert_eq!(bench.store.reschedule(id, to, None, None).unwrap(), running);
+    assert_eq!(bench.store.reschedule(&Reschedule::new(id, to)).unwrap(), running);
     assert_eq!(bench.finish(id, 1, retry(LONG)), Finished::Accepted);
     assert_eq!(bench.store.cancel(id).unwrap(), TimerUpdate::Done);
 }
@@ -464,19 +475,19 @@ pub(super) fn a_rescheduled_timer_keeps_to_its_new_time(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(Duration::ZERO);
     let to = bench.now() + LONG;
-    assert_eq!(bench.store.reschedule(id, to, None, None).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.store.reschedule(&Reschedule::new(id, to)).unwrap(), TimerUpdate::Done);
     let row = bench.row(id).unwrap();
     assert_eq!((row.new.due, row.new.scheduled_for), (to, to));
     assert_eq!(bench.claim(id), None);
     assert_eq!(bench.scan(LONG / 2, None).timers, []);
 
     let (past, before) = (to - LONG * 2, bench.now());
-    assert_eq!(bench.store.reschedule(id, past, None, None).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.store.reschedule(&Reschedule::new(id, past)).unwrap(), TimerUpdate::Done);
     let row = bench.row(id).unwrap();
     assert!(row.new.due >= before && row.new.scheduled_for == past);
     assert!(bench.claim(id).is_some());
     assert_eq!(
-        bench.store.reschedule(TimerId::from_bits(5), to, None, None).unwrap(),
+        bench.store.reschedule(&Reschedule::new(TimerId::from_bits(5), to)).unwrap(),
         TimerUpdate::Gone
     );
 }
@@ -485,17 +496,29 @@ pub(super) fn a_replaced_timer_has_its_new_payload(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(LONG);
     let (to, payload) = (bench.now() + LONG * 2, Some(&b"other"[..]));
-    assert_eq!(bench.store.reschedule(id, to, payload, None).unwrap(), TimerUpdate::Done);
+    assert_eq!(
+        bench.store.reschedule(&Reschedule { payload, ..Reschedule::new(id, to) }).unwrap(),
+        TimerUpdate::Done
+    );
     let row = bench.row(id).unwrap();
     assert_eq!((row.new.due, &row.new.payload[..]), (to, &b"other"[..]));
-    assert_eq!(bench.store.reschedule(id, to, None, None).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.store.reschedule(&Reschedule::new(id, to)).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.row(id).unwrap().new.payload, b"other");
 
     let now = bench.now();
-    assert_eq!(bench.store.reschedule(id, now, Some(&[]), None).unwrap(), TimerUpdate::Done);
+    assert_eq!(
+        bench
+            .store
+            .reschedule(&Reschedule { payload: Some(&[]), ..Reschedule::new(id, now) })
+            .unwrap(),
+        TimerUpdate::Done
+    );
     assert!(bench.claim(id).unwrap().new.payload.is_empty());
     let running = TimerUpdate::Running { attempt: 1 };
-    assert_eq!(bench.store.reschedule(id, to, payload, None).unwrap(), running);
+    assert_eq!(
+        bench.store.reschedule(&Reschedule { payload, ..Reschedule::new(id, to) }).unwrap(),
+        running
+    );
     assert!(bench.row(id).unwrap().new.payload.is_empty());
 }
 
@@ -506,30 +529,57 @@ pub(super) fn a_reschedule_needs_the_version_it_was_made_for(rig: &dyn Rig) {
     let version = |bench: &mut Bench<'_>| bench.row(id).unwrap().version;
     assert_eq!(version(&mut bench), 1);
     let payload = Some(&b"other"[..]);
-    assert_eq!(bench.store.reschedule(id, to, payload, Some(2)).unwrap(), TimerUpdate::Stale);
-    assert_eq!(bench.store.reschedule(id, to, payload, Some(1)).unwrap(), TimerUpdate::Done);
-    assert_eq!(bench.store.reschedule(id, other, None, Some(1)).unwrap(), TimerUpdate::Stale);
+    assert_eq!(
+        bench.store.reschedule(&Reschedule { timer: id, to, payload, expect: Some(2) }).unwrap(),
+        TimerUpdate::Stale
+    );
+    assert_eq!(
+        bench.store.reschedule(&Reschedule { timer: id, to, payload, expect: Some(1) }).unwrap(),
+        TimerUpdate::Done
+    );
+    assert_eq!(
+        bench
+            .store
+            .reschedule(&Reschedule { expect: Some(1), ..Reschedule::new(id, other) })
+            .unwrap(),
+        TimerUpdate::Stale
+    );
     let row = bench.row(id).unwrap();
     assert_eq!((row.new.due, &row.new.payload[..], row.version), (to, &b"other"[..], 2));
 
     // One that expects nothing counts too; attempts do not.
     let now = bench.now();
-    assert_eq!(bench.store.reschedule(id, now, None, None).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.store.reschedule(&Reschedule::new(id, now)).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.claim(id).unwrap().version, 3);
-    assert_eq!(bench.store.reschedule(id, to, None, Some(2)).unwrap(), TimerUpdate::Stale);
+    assert_eq!(
+        bench.store.reschedule(&Reschedule { expect: Some(2), ..Reschedule::new(id, to) }).unwrap(),
+        TimerUpdate::Stale
+    );
     let running = TimerUpdate::Running { attempt: 1 };
-    assert_eq!(bench.store.reschedule(id, to, None, Some(3)).unwrap(), running);
+    assert_eq!(
+        bench.store.reschedule(&Reschedule { expect: Some(3), ..Reschedule::new(id, to) }).unwrap(),
+        running
+    );
     assert_eq!(bench.finish(id, 1, retry(LONG)), Finished::Accepted);
     assert_eq!(version(&mut bench), 3);
-    assert_eq!(bench.store.reschedule(id, to, None, Some(3)).unwrap(), TimerUpdate::Done);
+    assert_eq!(
+        bench.store.reschedule(&Reschedule { expect: Some(3), ..Reschedule::new(id, to) }).unwrap(),
+        TimerUpdate::Done
+    );
     assert_eq!(bench.store.cancel(id).unwrap(), TimerUpdate::Done);
-    assert_eq!(bench.store.reschedule(id, to, None, Some(4)).unwrap(), TimerUpdate::Gone);
+    assert_eq!(
+        bench.store.reschedule(&Reschedule { expect: Some(4), ..Reschedule::new(id, to) }).unwrap(),
+        TimerUpdate::Gone
+    );
 }
 
 pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(Duration::ZERO);
-    assert_eq!(bench.store.reschedule(id, Time::NEVER, None, None).unwrap(), TimerUpdate::Done);
+    assert_eq!(
+        bench.store.reschedule(&Reschedule::new(id, Time::NEVER)).unwrap(),
+        TimerUpdate::Done
+    );
     let due = |row: Timer| (row.new.due, row.new.scheduled_for, row.running);
     let held = (Time::NEVER, Time::NEVER, None);
     for _ in 0..2 {
@@ -539,7 +589,7 @@ pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
         assert_eq!(bench.row(id).map(due), Some(held));
     }
     let now = bench.now();
-    assert_eq!(bench.store.reschedule(id, now, None, None).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.store.reschedule(&Reschedule::new(id, now)).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.claim(id).unwrap().attempt, 1);
 
     // Also from the beginning.
@@ -592,7 +642,11 @@ pub(super) fn the_dead_keep_what_it_takes_to_run_them_again(rig: &dyn Rig) {
     let dead = How::Done(Outcome::Dead, Some(Reason::GivenUp), String::new());
     let end = |timer, how| End { timer, attempt: 1, how };
     let ends = [end(good, done()), end(bad, dead)];
-    let finished = bench.store.finish_and_claim(bench.lease, &ends, &[next]).unwrap().0;
+    let finished = bench
+        .store
+        .finish_and_claim(&Batch { lease: bench.lease, ends: &ends, timers: &[next] })
+        .unwrap()
+        .0;
     assert_eq!(finished, [Finished::Accepted; 2]);
     for record in bench.records() {
         let is_dead = record.timer == bad;

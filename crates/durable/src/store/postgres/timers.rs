@@ -12,7 +12,9 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
 use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
-use crate::store::{Amendment, Inserted, NewTimer, Scan, Timer, TimerUpdate, Waiting, Window};
+use crate::store::{
+    Amendment, Inserted, NewTimer, Reschedule, Scan, Timer, TimerUpdate, Waiting, Window,
+};
 use crate::time::Time;
 
 /// The columns of a timer, in the order that [`timer`] reads them in.
@@ -415,11 +417,9 @@ pub(super) async fn cancel(session: &mut Session, id: TimerId) -> Answer<TimerUp
 
 pub(super) async fn reschedule(
     session: &mut Session,
-    id: TimerId,
-    to: Time,
-    payload: Option<&[u8]>,
-    expect: Option<u64>,
+    reschedule: &Reschedule<'_>,
 ) -> Answer<TimerUpdate> {
+    let Reschedule { timer: id, to, payload, expect } = *reschedule;
     let version = expect.map(big);
     for _ in 0..ROUNDS {
         let values: [&(dyn ToSql + Sync); 4] = [&Id::from(id), &Stamp(to), &payload, &version];

@@ -10,8 +10,8 @@ use super::values::{Id, Stamp, micros, timer, timer_columns};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::store::{
-    Amendment, Claimed, End, Finished, Held, How, Inserted, NewTimer, Scan, Timer, TimerUpdate,
-    Waiting, Window,
+    Amendment, Claimed, End, Finished, Held, How, Inserted, NewTimer, Reschedule, Scan, Timer,
+    TimerUpdate, Waiting, Window,
 };
 use crate::time::Time;
 
@@ -314,11 +314,9 @@ pub(super) fn withdraw(
 pub(super) fn reschedule(
     connection: &Connection,
     now: Time,
-    id: TimerId,
-    to: Time,
-    payload: Option<&[u8]>,
-    expect: Option<u64>,
+    reschedule: &Reschedule<'_>,
 ) -> Answer<TimerUpdate> {
+    let Reschedule { timer: id, to, payload, expect } = *reschedule;
     Ok(match get(connection, id)? {
         Some(timer) if expect.is_some_and(|expect| expect != timer.version) => TimerUpdate::Stale,
         Some(Timer { running: Some(_), attempt, .. }) => TimerUpdate::Running { attempt },

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tourbillon_durable::store::{Change, Memory, Result, ScheduleQuery};
+use tourbillon_durable::store::{Change, Memory, Reschedule, Result, ScheduleQuery};
 use tourbillon_durable::{ScheduleId, Store, Time};
 
 use crate::catalog::Error;
@@ -68,7 +68,12 @@ impl Store for Raced {
 fn change(store: &mut Memory, name: &str) {
     if let Some(timer) = store.find(name).unwrap() {
         let later = timer.new.scheduled_for + std::time::Duration::from_secs(1);
-        store.reschedule(timer.new.id, later, Some(b"{}"), None).unwrap();
+        store
+            .reschedule(&Reschedule {
+                payload: Some(b"{}"),
+                ..Reschedule::new(timer.new.id, later)
+            })
+            .unwrap();
         return;
     }
     let mut row = store.schedule(name).unwrap().1.unwrap();
@@ -198,7 +203,12 @@ async fn a_schedule_that_is_put_while_its_key_is_deleted_has_its_watch() {
             race.other = Some(Box::new(move |store| {
                 if is_late {
                     let watch = store.find("watch:a/r").unwrap().unwrap().new;
-                    store.reschedule(watch.id, watch.due, Some(&watch.payload), None).unwrap();
+                    store
+                        .reschedule(&Reschedule {
+                            payload: Some(&watch.payload),
+                            ..Reschedule::new(watch.id, watch.due)
+                        })
+                        .unwrap();
                 }
                 (row.id, row.version) = (ScheduleId::new(Time::default()), 1);
                 let row = Some(&row);
@@ -222,7 +232,12 @@ fn await_from(store: &mut Memory, since: Time) {
     let mut state: serde_json::Value = serde_json::from_slice(&watch.payload).unwrap();
     state["since_us"] = since.as_micros().into();
     let payload = serde_json::to_vec(&state).unwrap();
-    store.reschedule(watch.id, since + TWO_HOURS, Some(&payload), None).unwrap();
+    store
+        .reschedule(&Reschedule {
+            payload: Some(&payload),
+            ..Reschedule::new(watch.id, since + TWO_HOURS)
+        })
+        .unwrap();
 }
 
 /// Ends the pause of `a/r` at this time, as a request does that enables it.

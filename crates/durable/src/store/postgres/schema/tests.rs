@@ -9,6 +9,7 @@ use super::super::link::Link;
 use super::super::server::Server;
 use super::{Answer, MIGRATIONS, Migration, SCHEMA, Session, check, migrate, migrate_by};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::store::migration::are_in_order;
 
 const OTHER: &str = "ALTER TABLE tourbillon.timer ADD COLUMN weight integer DEFAULT 7;
     CREATE TABLE tourbillon.other (x integer)";
@@ -49,10 +50,7 @@ fn weights(database: &cluster::Database) -> Result<Vec<i32>, postgres::Error> {
 
 #[test]
 fn versions_count_from_one() {
-    for (place, migration) in MIGRATIONS.iter().enumerate() {
-        assert_eq!(migration.version as usize, place + 1);
-        assert!(migration.oldest <= migration.version);
-    }
+    assert!(are_in_order(MIGRATIONS));
 }
 
 #[test]
