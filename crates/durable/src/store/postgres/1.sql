@@ -229,33 +229,25 @@ CREATE FUNCTION tourbillon.complete(
 ) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
-    was_running boolean;
-    is_recorded boolean;
+    ended record;
 BEGIN
     IF detail IS NULL OR octet_length(detail) > 8192 THEN
         RAISE invalid_parameter_value USING MESSAGE = 'a detail is missing or has more than 8 KiB';
     END IF;
-    WITH ended AS (
-        DELETE FROM tourbillon.timer AS t
-        WHERE t.id = complete.timer AND t.attempt = complete.attempt
-            AND t.node = complete.node AND t.epoch = complete.epoch
-        RETURNING t.*
-    ),
-    recorded AS (
-        INSERT INTO tourbillon.history AS h
-            (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, detail, node,
-             recorded)
-        SELECT e.id, e.schedule, e.name, e.kind, e.scheduled_for, e.attempt, e.failures, 1,
-               complete.detail, e.node, now()
-        FROM ended AS e
-        ON CONFLICT DO NOTHING
-        RETURNING h.timer
-    )
-    SELECT EXISTS (SELECT 1 FROM ended), EXISTS (SELECT 1 FROM recorded)
-    INTO was_running, is_recorded;
-    IF NOT was_running THEN
+    DELETE FROM tourbillon.timer AS t
+    WHERE t.id = complete.timer AND t.attempt = complete.attempt
+        AND t.node = complete.node AND t.epoch = complete.epoch
+    RETURNING t.schedule, t.name, t.kind, t.scheduled_for, t.failures INTO ended;
+    IF NOT FOUND THEN
         RAISE SQLSTATE 'TB001' USING MESSAGE = 'the attempt is not under way';
-    ELSIF NOT is_recorded THEN
+    END IF;
+    INSERT INTO tourbillon.history
+        (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, detail, node,
+         recorded)
+    VALUES (complete.timer, ended.schedule, ended.name, ended.kind, ended.scheduled_for,
+            complete.attempt, ended.failures, 1, complete.detail, complete.node, now())
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
         RAISE SQLSTATE 'TB002' USING MESSAGE = 'the timer has a record already';
     END IF;
 END $$;

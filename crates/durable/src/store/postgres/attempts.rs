@@ -51,9 +51,13 @@ macro_rules! ended {
                        CASE WHEN e.outcome = 2 THEN t.retry_first END AS retry_first,
                        CASE WHEN e.outcome = 2 THEN t.retry_longest END AS retry_longest,
                        CASE WHEN e.outcome = 2 THEN t.lane END AS lane
-         ),
-         recorded AS (
-             INSERT INTO tourbillon.history
+         )"
+    };
+}
+
+macro_rules! recorded {
+    () => {
+        "    INSERT INTO tourbillon.history
                  (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason,
                   detail, node, recorded, payload, retry_attempts, retry_first, retry_longest, lane)
              SELECT id, schedule, name, kind, scheduled_for, attempt,
@@ -61,8 +65,7 @@ macro_rules! ended {
                     retry_attempts, retry_first, retry_longest, lane
              FROM ended
              ON CONFLICT DO NOTHING
-             RETURNING timer
-         )"
+             RETURNING timer"
     };
 }
 
@@ -105,14 +108,18 @@ const CLAIM_UNLOCKED: &str =
 // Statements have these numbers in them.
 const _: () = assert!(Outcome::Dead.code() == 2);
 
-const END: &str = concat!("WITH ", ended!(), " SELECT timer FROM recorded");
+/// The insert is no part of the `WITH`: Citus would hand what is deleted to every worker, and so
+/// could end nothing while one of them is away.
+const END: &str = concat!("WITH ", ended!(), recorded!());
 
 /// Two changes of one table in one statement; each is a statement of its own, too, for a database
 /// that has none such.
 const END_AND_CLAIM: &str = concat!(
     "WITH ",
     ended!(),
-    ", ",
+    ", recorded AS (",
+    recorded!(),
+    "), ",
     claimed!("$8::uuid[]"),
     and_rows!("ARRAY(SELECT timer FROM recorded)")
 );
@@ -120,7 +127,9 @@ const END_AND_CLAIM: &str = concat!(
 const END_AND_CLAIM_UNLOCKED: &str = concat!(
     "WITH ",
     ended!(),
-    ", ",
+    ", recorded AS (",
+    recorded!(),
+    "), ",
     claimed!(unlocked!("$8::uuid[]")),
     and_rows!("ARRAY(SELECT timer FROM recorded)")
 );
@@ -294,8 +303,8 @@ pub(super) fn answers(ends: &[End], accepted: &HashSet<TimerId>) -> Vec<Finished
     ends.iter().map(became).collect()
 }
 
-/// Ends, all of them last, and a claim, in one statement. If `is_contended`, the claim leaves out
-/// what is locked.
+/// Ends, all of them last, and a claim; in one statement unless on Citus, see [`END`]. If
+/// `is_contended`, the claim leaves out what is locked.
 pub(super) async fn end_and_claim(
     session: &mut Session,
     of: Lease,
@@ -303,6 +312,10 @@ pub(super) async fn end_and_claim(
     timers: &[TimerId],
     is_contended: bool,
 ) -> Answer<(Vec<Finished>, Claimed)> {
+    if session.is_citus {
+        let finished = finish(session, of, ends).await?;
+        return Ok((finished, claim(session, of, timers, is_contended).await?));
+    }
     let sql = if is_contended { END_AND_CLAIM_UNLOCKED } else { END_AND_CLAIM };
     let (last, _) = split(ends);
     let (node, epoch) = key(of);

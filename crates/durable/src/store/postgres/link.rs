@@ -155,6 +155,8 @@ pub(super) struct Session {
     exposed: bool,
     /// True once the server has said that it gave up waiting for a standby.
     is_unreplicated: Arc<AtomicBool>,
+    /// True if the server has Citus.
+    pub(super) is_citus: bool,
     /// Calls ended for want of a lock.
     lock_timeouts: u64,
 }
@@ -176,7 +178,7 @@ impl Link {
         let begun =
             runtime.block_on(async { timeout_at(deadline, begin(server, deadline, lost)).await });
         match begun {
-            Ok(Ok(Opened { client, driver, backend, is_unreplicated, .. })) => {
+            Ok(Ok(Opened { client, driver, backend, is_unreplicated, is_citus, .. })) => {
                 let session = Session {
                     client,
                     tables: server.tables().clone(),
@@ -186,6 +188,7 @@ impl Link {
                     open: false,
                     exposed: false,
                     is_unreplicated,
+                    is_citus,
                     lock_timeouts: 0,
                 };
                 Ok(Self { runtime, session, backend, _connection: driver })

@@ -68,12 +68,28 @@ async fn migrate_by(session: &mut Session, migrations: &[Migration]) -> Answer<(
         session.begin().await?;
         session.batch(PATIENTLY).await?;
         if let Some(next) = found(session, LOCK).await?.step(migrations)? {
-            session.batch(next.sql).await?;
+            for statement in statements(next.sql) {
+                session.batch(statement).await?;
+            }
             session.write(SET, &[&int(next.version), &int(next.oldest)]).await?;
         }
         session.commit().await?;
     }
     Ok(())
+}
+
+/// Splits a migration, whose statements end with a line, and whose functions stand between `$$`.
+///
+/// The server would take them all at once. Citus hands the text with an index in it on to a worker,
+/// which takes one statement.
+fn statements(sql: &str) -> impl Iterator<Item = &str> {
+    let (mut before, mut is_body) = (' ', false);
+    sql.split_inclusive(move |each| {
+        is_body ^= (before, each) == ('$', '$');
+        let is_end = !is_body && (before, each) == (';', '\n');
+        before = each;
+        is_end
+    })
 }
 
 /// Fails unless this build works with the tables.

@@ -128,7 +128,7 @@ pub(super) struct Opened {
     /// True if the session has the [`SETTINGS`].
     is_settled: bool,
     /// True if the server has Citus.
-    is_citus: bool,
+    pub(super) is_citus: bool,
 }
 
 impl Server {

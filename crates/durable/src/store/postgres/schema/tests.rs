@@ -7,7 +7,9 @@ use tokio::time::Instant;
 use super::super::cluster;
 use super::super::link::Link;
 use super::super::server::Server;
-use super::{Answer, MIGRATIONS, Migration, SCHEMA, Session, check, migrate, migrate_by};
+use super::{
+    Answer, MIGRATIONS, Migration, SCHEMA, Session, check, migrate, migrate_by, statements,
+};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::migration::are_in_order;
 
@@ -51,6 +53,14 @@ fn weights(database: &cluster::Database) -> Result<Vec<i32>, postgres::Error> {
 #[test]
 fn versions_count_from_one() {
     assert!(are_in_order(MIGRATIONS));
+}
+
+#[test]
+fn the_server_gets_each_statement_of_a_migration_alone() {
+    let begins = |line: &&str| line.starts_with("CREATE ") || line.starts_with("ALTER ");
+    for statement in MIGRATIONS.iter().flat_map(|migration| statements(migration.sql)) {
+        assert_eq!(statement.lines().filter(begins).count(), 1, "{statement}");
+    }
 }
 
 #[test]
