@@ -18,9 +18,12 @@ use crate::Result;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const SIZES: &str = "\
-    SELECT pg_total_relation_size('tourbillon.timer'), n_dead_tup, n_tup_upd, n_tup_hot_upd, \
+    SELECT pg_total_relation_size(relid), n_dead_tup, n_tup_upd, n_tup_hot_upd, \
            (pg_current_wal_insert_lsn() - '0/0')::bigint \
-    FROM pg_stat_user_tables WHERE schemaname = 'tourbillon' AND relname = 'timer'";
+    FROM pg_stat_user_tables WHERE relid = 'timer'::regclass";
+
+/// Parameter of an address, the only one that it may have.
+const SCHEMA: &str = "?schema=";
 
 /// Sizes and costs of a database. For SQLite, only its files are known.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,7 +61,7 @@ pub(crate) struct Snapshot {
     _server: Option<postgres::Client>,
 }
 
-/// `sqlite:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
+/// `sqlite:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with `?schema=` or without.
 #[derive(Clone, Debug)]
 pub(crate) struct Address(String);
 
@@ -129,9 +132,10 @@ impl Address {
         Self(format!("{},{standby}{}", &self.0[..to], &self.0[to..]))
     }
 
-    /// A database of its own for a run: of PostgreSQL, a new one on the same server.
+    /// A database of its own for a run: of PostgreSQL, a new one on the same server. An address
+    /// with a schema is returned.
     pub(crate) fn for_a_run(&self) -> Result<Self> {
-        if !self.is_postgres() {
+        if !self.is_postgres() || self.0.contains(SCHEMA) {
             return Ok(self.clone());
         }
         let since = SystemTime::UNIX_EPOCH.elapsed()?.as_micros();
@@ -152,7 +156,7 @@ impl Address {
         }
         let mut client = self.client()?;
         let mut held = client.transaction()?;
-        held.batch_execute("LOCK TABLE tourbillon.timer IN EXCLUSIVE MODE")?;
+        held.batch_execute("LOCK TABLE timer IN EXCLUSIVE MODE")?;
         thread::sleep(span);
         Ok(held.rollback()?)
     }
@@ -167,9 +171,7 @@ impl Address {
             return Ok(Snapshot { _file: Some(file), _server: None });
         }
         let mut client = self.client()?;
-        client.batch_execute(
-            "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM tourbillon.node",
-        )?;
+        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM node")?;
         Ok(Snapshot { _file: None, _server: Some(client) })
     }
 
@@ -177,7 +179,7 @@ impl Address {
     /// that by itself.
     pub(crate) fn vacuum(&self) -> Result<()> {
         if self.file().is_none() {
-            self.client()?.batch_execute("VACUUM tourbillon.timer")?;
+            self.client()?.batch_execute("VACUUM timer")?;
         }
         Ok(())
     }
@@ -195,12 +197,13 @@ impl Address {
     pub(crate) fn insert_late(&self, timers: &[NewTimer], span: Duration) -> Result<()> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            let mut config: tokio_postgres::Config = self.as_str().parse()?;
+            let (server, schema) = self.schema();
+            let mut config: tokio_postgres::Config = server.parse()?;
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
             let (mut client, connection) = config.connect(NoTls).await?;
             tokio::spawn(connection);
             let transaction = client.transaction().await?;
-            Tables::default().insert(&transaction, timers).await?;
+            Tables::in_schema(schema)?.insert(&transaction, timers).await?;
             tokio::time::sleep(span).await;
             Ok(transaction.commit().await?)
         })
@@ -223,9 +226,17 @@ impl Address {
         })
     }
 
-    /// A client of the server itself; of several, of the one that takes writes.
+    /// Returns what is before the schema in the address, and the schema.
+    fn schema(&self) -> (&str, &str) {
+        self.0.split_once(SCHEMA).unwrap_or((&self.0, "tourbillon"))
+    }
+
+    /// A client of the server itself, for tables of the schema; of several servers, of
+    /// the primary.
     pub(crate) fn client(&self) -> Result<postgres::Client> {
-        let mut config: postgres::Config = self.as_str().parse()?;
+        let (server, schema) = self.schema();
+        let mut config: postgres::Config = server.parse()?;
+        config.options(&format!("-c search_path={schema}"));
         if config.get_hosts().len() > 1 {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }

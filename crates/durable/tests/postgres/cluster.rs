@@ -1,4 +1,5 @@
-//! Databases of their own for tests, in the cluster that `TOURBILLON_POSTGRES` names.
+//! Databases of their own for tests, in the cluster that `TOURBILLON_POSTGRES` names; and schemas
+//! in its own database, which are made sooner, and which Citus deals out to its workers.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +23,7 @@ pub(crate) struct Database {
 /// # Panics
 ///
 /// If there is none: a test without a cluster tests nothing.
-fn cluster() -> String {
+pub(crate) fn cluster() -> String {
     std::env::var("TOURBILLON_POSTGRES").expect(
         "TOURBILLON_POSTGRES is not set to the address of a cluster; `ci/durable-postgres.sh`, \
          in the repository, makes one and runs these tests on it",
@@ -31,9 +32,7 @@ fn cluster() -> String {
 
 impl Database {
     pub(crate) fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tourbillon_test_{}_{number}", process::id());
+        let name = new_name();
         administer(&format!("CREATE DATABASE {name}"));
         Self { name }
     }
@@ -74,24 +73,14 @@ impl Database {
         Postgres::connect(&self.address()).unwrap()
     }
 
-    /// A store on it whose tables are in a schema of its own.
-    pub(crate) fn connect_in(&self, schema: &str) -> Postgres {
-        Postgres::connect(&format!("{}&schema={schema}", self.address())).unwrap()
-    }
-
     /// A client that is nobody's store.
     pub(crate) fn client(&self) -> Client {
         Client::connect(&self.address(), NoTls).unwrap()
     }
 
-    /// The same of `tokio_postgres`. Its connection has a thread until the client is dropped.
+    /// The same of `tokio_postgres`.
     pub(crate) fn async_client(&self) -> tokio_postgres::Client {
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let address = self.address();
-        let connected = runtime.block_on(tokio_postgres::connect(&address, NoTls));
-        let (client, connection) = connected.unwrap();
-        thread::spawn(move || runtime.block_on(connection));
-        client
+        async_client(&self.address())
     }
 }
 
@@ -101,7 +90,55 @@ impl Drop for Database {
     }
 }
 
-fn administer(statement: &str) {
+/// A schema of the cluster's own database, made by the first store. It goes with this.
+pub(crate) struct Schema {
+    name: String,
+}
+
+impl Schema {
+    pub(crate) fn new() -> Self {
+        Self { name: new_name() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A store whose tables are in it.
+    pub(crate) fn connect(&self) -> Postgres {
+        let parameters = format!("{PATIENT}&sslmode=disable&schema={}", self.name);
+        Postgres::connect(&format!("{}?{parameters}", cluster())).unwrap()
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        administer(&format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name));
+    }
+}
+
+/// Returns a name that no other test has.
+fn new_name() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("tourbillon_test_{}_{number}", process::id())
+}
+
+/// A client of the cluster's own database.
+pub(crate) fn client() -> Client {
     let config: Config = cluster().parse().unwrap();
-    config.connect(NoTls).unwrap().batch_execute(statement).unwrap();
+    config.connect(NoTls).unwrap()
+}
+
+/// A client of `tokio_postgres`. Its connection has a thread until the client is dropped.
+pub(crate) fn async_client(address: &str) -> tokio_postgres::Client {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let connected = runtime.block_on(tokio_postgres::connect(address, NoTls));
+    let (client, connection) = connected.unwrap();
+    thread::spawn(move || runtime.block_on(connection));
+    client
+}
+
+fn administer(statement: &str) {
+    client().batch_execute(statement).unwrap();
 }

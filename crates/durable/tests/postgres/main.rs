@@ -25,17 +25,14 @@ mod transactions;
 
 use std::time::Duration;
 
-use cluster::Database;
+use cluster::Schema;
 use tourbillon_durable::store::conformance::Rig;
 use tourbillon_durable::store::{NewTimer, Store};
 use tourbillon_durable::{Lease, NodeId, Time, TimerId};
 
-/// A database whose tables are not in the default schema, where those of all other tests are.
-struct Elsewhere(Database);
-
-impl Rig for Elsewhere {
+impl Rig for Schema {
     fn store(&self) -> Box<dyn Store> {
-        Box::new(self.0.connect_in("elsewhere"))
+        Box::new(self.connect())
     }
 
     fn pass(&self, span: Duration) {
@@ -44,10 +41,9 @@ impl Rig for Elsewhere {
 }
 
 mod conformance {
-    use super::Elsewhere;
-    use super::cluster::Database;
+    use super::cluster::Schema;
 
-    tourbillon_durable::conformance!(Elsewhere(Database::new()));
+    tourbillon_durable::conformance!(Schema::new());
 }
 
 /// Long enough for no test to see its end.

@@ -9,19 +9,17 @@ use tourbillon_durable::store::{
 };
 use tourbillon_durable::{Engine, Schedule, Shards, StoreErrorKind, Time, TimerId, Upsert};
 
-use crate::cluster::Database;
+use crate::cluster::{Schema, async_client, client, cluster};
 use crate::timer;
 
 /// Long enough for what is to happen.
 const LIMIT: Duration = Duration::from_secs(60);
 
-const SCHEMAS: [&str; 2] = ["east", "west_2"];
-
 #[test]
 fn engines_in_two_schemas_do_not_see_each_other() {
-    let database = Database::new();
-    let [east, west] = SCHEMAS.map(|schema| {
-        let engine = Engine::builder().start(Box::new(database.connect_in(schema))).unwrap();
+    let schemas = [Schema::new(), Schema::new()];
+    let [east, west] = schemas.each_ref().map(|schema| {
+        let engine = Engine::builder().start(Box::new(schema.connect())).unwrap();
         let (client, worker) = (engine.client().unwrap(), engine.worker("mail", 4));
         (engine, client, worker)
     });
@@ -52,8 +50,8 @@ fn engines_in_two_schemas_do_not_see_each_other() {
 
 #[test]
 fn a_notice_is_heard_in_its_own_schema_alone() {
-    let database = Database::new();
-    let [mut east, mut west] = SCHEMAS.map(|schema| database.connect_in(schema));
+    let schemas = [Schema::new(), Schema::new()];
+    let [mut east, mut west] = schemas.each_ref().map(Schema::connect);
     let (send, heard) = mpsc::channel();
     let _listening = east.listen(Arc::new(move |notice| _ = send.send(notice))).unwrap();
     let next = || heard.recv_timeout(LIMIT).unwrap();
@@ -67,46 +65,48 @@ fn a_notice_is_heard_in_its_own_schema_alone() {
 
 #[test]
 fn each_schema_has_a_version_of_its_own() {
-    let database = Database::new();
-    let [mut east, west] = SCHEMAS.map(|schema| database.connect_in(schema));
-    let set = "UPDATE west_2.version SET version = 99, oldest = 99";
-    database.client().batch_execute(set).unwrap();
+    let schemas = [Schema::new(), Schema::new()];
+    let [mut east, west] = schemas.each_ref().map(Schema::connect);
+    let name = schemas[1].name();
+    let set = format!("UPDATE {name}.version SET version = 99, oldest = 99");
+    client().batch_execute(&set).unwrap();
     assert_eq!(west.connect().map(drop).unwrap_err().kind(), StoreErrorKind::Schema);
     drop(east.connect().unwrap());
 
-    database.client().batch_execute("DROP SCHEMA west_2 CASCADE").unwrap();
+    client().batch_execute(&format!("DROP SCHEMA {name} CASCADE")).unwrap();
     let timer = timer(east.now().unwrap());
     east.insert(std::slice::from_ref(&timer)).unwrap();
-    assert_eq!(database.connect_in("west_2").timers(&TimerQuery::new()).unwrap(), []);
+    assert_eq!(schemas[1].connect().timers(&TimerQuery::new()).unwrap(), []);
     assert_eq!(east.timers(&TimerQuery::new()).unwrap().len(), 1);
     let there = "SELECT to_regnamespace('tourbillon') IS NULL";
-    assert!(database.client().query_one(there, &[]).unwrap().get::<_, bool>(0));
+    assert!(client().query_one(there, &[]).unwrap().get::<_, bool>(0));
 }
 
 #[test]
 fn the_functions_of_a_schema_write_its_tables() {
-    let database = Database::new();
-    let [mut east, mut west] = SCHEMAS.map(|schema| database.connect_in(schema));
-    let sql = "SELECT west_2.once('mail', 'infinity', name => 'one')";
-    database.client().batch_execute(sql).unwrap();
+    let schemas = [Schema::new(), Schema::new()];
+    let [mut east, mut west] = schemas.each_ref().map(Schema::connect);
+    let name = schemas[1].name();
+    let sql = format!("SELECT {name}.once('mail', 'infinity', name => 'one')");
+    client().batch_execute(&sql).unwrap();
     assert_eq!(east.find("one").unwrap(), None);
     let lease = crate::join(&mut west);
     let found: TimerId = west.find("one").unwrap().unwrap().new.id;
     west.reschedule(&Reschedule::new(found, Time::from_micros(0))).unwrap();
     assert_eq!(west.claim(lease, &[found]).unwrap().timers.len(), 1);
-    let sql = format!("SELECT west_2.complete('{found}', 1, '{}', 1)", lease.node);
-    database.client().batch_execute(&sql).unwrap();
+    let sql = format!("SELECT {name}.complete('{found}', 1, '{}', 1)", lease.node);
+    client().batch_execute(&sql).unwrap();
     assert_eq!(west.records(&RecordQuery::new()).unwrap().len(), 1);
     assert_eq!(east.records(&RecordQuery::new()).unwrap(), []);
 }
 
 #[test]
 fn a_transaction_writes_the_tables_of_the_schema_that_is_named() {
-    let database = Database::new();
-    let [mut east, mut west] = SCHEMAS.map(|schema| database.connect_in(schema));
+    let schemas = [Schema::new(), Schema::new()];
+    let [mut east, mut west] = schemas.each_ref().map(Schema::connect);
     let new: NewTimer = timer(east.now().unwrap());
-    let mut client = database.async_client();
-    let tables = Tables::in_schema("west_2").unwrap();
+    let mut client = async_client(&cluster());
+    let tables = Tables::in_schema(schemas[1].name()).unwrap();
     pollster::block_on(async {
         let transaction = client.transaction().await.unwrap();
         tables.insert(&transaction, std::slice::from_ref(&new)).await.unwrap();
@@ -118,8 +118,7 @@ fn a_transaction_writes_the_tables_of_the_schema_that_is_named() {
 
 #[test]
 fn a_name_that_is_none_is_refused() {
-    let address = Database::new().address() + "&schema=East";
-    let error = Postgres::connect(&address).unwrap_err();
+    let error = Postgres::connect("postgres://host/db?schema=East").unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Invalid);
     assert!(error.to_string().ends_with("not `East`"), "{error}");
 }

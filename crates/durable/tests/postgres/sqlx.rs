@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use postgres::fallible_iterator::FallibleIterator as _;
 use sqlx_0_8 as sqlx;
 use sqlx_0_8::postgres::{PgPool, PgPoolOptions};
-use tourbillon_durable::store::{Memory, RecordQuery, Store, TimerQuery};
+use tourbillon_durable::store::{Memory, Postgres, RecordQuery, Store, TimerQuery};
 use tourbillon_durable::{
     Client, CompleteError, Created, Engine, Fire, Outcome, StoreErrorKind, TimerId, Worker,
 };
@@ -149,7 +149,8 @@ fn nodes_are_notified_after_the_commit_and_not_before() {
 #[test]
 fn a_transaction_writes_the_schema_of_the_client_and_the_engine() {
     let database = Database::new();
-    let engine = Engine::builder().start(Box::new(database.connect_in("east"))).unwrap();
+    let store = Postgres::connect(&format!("{}&schema=east", database.address())).unwrap();
+    let engine = Engine::builder().start(Box::new(store)).unwrap();
     let client = engine.client().unwrap();
     let mut mails = engine.worker("mail", 1);
     run(&database, async |pool| {
