@@ -50,9 +50,9 @@ pub struct App {
     pub disable_after: Option<u32>,
     /// Values of headers, by the names that callbacks of this app have for them.
     pub header_secrets: BTreeMap<String, HeaderSecret>,
-    /// PEM file of authorities whose certificates receivers may have, beside Mozilla's.
+    /// PEM file of authorities whose certificates receivers may have, beside the system's.
     pub ca: Option<PathBuf>,
-    /// True if no receiver may have a certificate of Mozilla's authorities.
+    /// True if no receiver may have a certificate of the system's authorities.
     pub ca_only: bool,
     /// Certificates for receivers that ask for one. The first that has the host is shown.
     pub client_certificates: Vec<ClientCertificate>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -15,6 +16,7 @@ use super::{
 };
 use crate::model;
 use crate::net::Destination;
+use crate::pem;
 use crate::private::{self, OTHERS};
 
 /// The file.
@@ -130,6 +132,7 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     for token in &config.admin {
         token.check(&mut names).map_err(|why| wrong("admin.tokens", why))?;
     }
+    let system = Arc::new(pem::system());
     for (name, app) in &mut config.apps {
         for token in &app.tokens {
             let field = format!("apps.{name}.tokens");
@@ -139,7 +142,7 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
         app.check(name).map_err(|why| wrong(&field, why))?;
         let proxies = Proxies::read(&app.proxy, |name| std::env::var(name).ok());
         app.proxies = proxies.map_err(|why| wrong(&field, why))?;
-        app.trust = Trust::read(app).map_err(|why| wrong(&field, why))?;
+        app.trust = Trust::read(app, &system).map_err(|why| wrong(&field, why))?;
     }
     Ok((settings, config))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use rustls::client::WantsClientCert;
 use rustls::{ClientConfig, ConfigBuilder, Error, RootCertStore, crypto};
@@ -33,44 +33,39 @@ impl ClientCertificate {
     }
 }
 
-/// TLS of an app's callbacks. By default it has Mozilla's authorities and no certificate.
-#[derive(Clone)]
+/// TLS of an app's callbacks. By default nobody is trusted.
+#[derive(Clone, Default)]
 pub struct Trust {
-    /// Configuration for hosts without a certificate of the app.
-    anonymous: Arc<ClientConfig>,
+    /// Configuration for hosts without a certificate of the app; `None` if there is no authority.
+    anonymous: Option<Arc<ClientConfig>>,
     /// Configurations for the others; the first that has the host counts.
     known: Vec<(Vec<Destination>, Arc<ClientConfig>)>,
 }
 
 impl Trust {
-    /// Reads the files of an app.
-    pub(crate) fn read(app: &App) -> Result<Self, String> {
-        let roots = Arc::new(roots(app.ca.as_deref(), app.ca_only)?);
+    /// Reads the files of an app. `system` has the authorities of the system.
+    pub(crate) fn read(app: &App, system: &Arc<RootCertStore>) -> Result<Self, String> {
+        let roots = roots(app.ca.as_deref(), app.ca_only, system)?;
         let known = app.client_certificates.iter().map(|own| {
             let (hosts, config) = identified(&roots, own)?;
             Ok::<_, String>((hosts, Arc::new(config)))
         });
         let known = known.collect::<Result<_, _>>()?;
-        let anonymous = builder(roots.clone()).with_no_client_auth();
-        Ok(Self { anonymous: Arc::new(anonymous), known })
+        let is_empty = roots.is_empty();
+        let anonymous = Arc::new(builder(roots).with_no_client_auth());
+        Ok(Self { anonymous: (!is_empty).then_some(anonymous), known })
     }
 
-    /// Returns the configuration of a connection to the host of a URL.
-    pub(crate) fn config(&self, url: &Url) -> Arc<ClientConfig> {
+    /// Returns the configuration of a connection to the host of a URL; `None` if there is no
+    /// authority.
+    pub(crate) fn config(&self, url: &Url) -> Option<Arc<ClientConfig>> {
+        let anonymous = self.anonymous.as_ref()?;
         let port = url.port_or_known_default();
         let is_for = |hosts: &[Destination]| {
             url.host().is_some_and(|host| hosts.iter().any(|known| known.has(&host, port)))
         };
         let known = self.known.iter().find(|(hosts, _)| is_for(hosts));
-        known.map_or(&self.anonymous, |(_, config)| config).clone()
-    }
-}
-
-impl Default for Trust {
-    fn default() -> Self {
-        static WEB: LazyLock<Arc<ClientConfig>> =
-            LazyLock::new(|| Arc::new(builder(Arc::new(web())).with_no_client_auth()));
-        Self { anonymous: WEB.clone(), known: Vec::new() }
+        Some(known.map_or(anonymous, |(_, config)| config).clone())
     }
 }
 
@@ -80,24 +75,18 @@ impl fmt::Debug for Trust {
     }
 }
 
-/// Mozilla's authorities.
-fn web() -> RootCertStore {
-    RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }
-}
-
-/// The authorities of a file, beside Mozilla's or alone.
-fn roots(file: Option<&Path>, is_only: bool) -> Result<RootCertStore, String> {
+/// The authorities of a file, beside the system's or alone.
+fn roots(
+    file: Option<&Path>,
+    is_only: bool,
+    system: &Arc<RootCertStore>,
+) -> Result<Arc<RootCertStore>, String> {
     let Some(file) = file else {
-        return if is_only { Err("`ca_only` needs a `ca`".to_owned()) } else { Ok(web()) };
+        return if is_only { Err("`ca_only` needs a `ca`".to_owned()) } else { Ok(system.clone()) };
     };
-    let mut roots = if is_only { RootCertStore::empty() } else { web() };
-    let all = pem::certificates(file).map_err(|why| format!("`ca`: {why}"))?;
-    for (number, authority) in (1..).zip(all) {
-        roots.add(authority).map_err(|error| {
-            format!("`ca`: {}: certificate {number} is of no authority: {error}", file.display())
-        })?;
-    }
-    Ok(roots)
+    let mut roots = if is_only { RootCertStore::empty() } else { system.as_ref().clone() };
+    pem::add_authorities(&mut roots, file).map_err(|why| format!("`ca`: {why}"))?;
+    Ok(Arc::new(roots))
 }
 
 fn builder(roots: Arc<RootCertStore>) -> ConfigBuilder<ClientConfig, WantsClientCert> {
@@ -138,15 +127,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn authorities_of_a_file_are_beside_mozillas_or_alone() {
-        let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    fn authorities_of_a_file_are_beside_the_systems_or_alone() {
+        let [own, other] =
+            [(); 2].map(|()| rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap());
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ca.pem");
         let text = BASE64_STANDARD.encode(own.cert.der());
         let text = format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
         std::fs::write(&file, text).unwrap();
-        let count = |is_only| roots(Some(&file), is_only).unwrap().len();
-        assert_eq!((count(true), count(false)), (1, 1 + web().len()));
-        assert!(!web().is_empty());
+        let mut system = RootCertStore::empty();
+        system.add(other.cert.der().clone()).unwrap();
+        let system = Arc::new(system);
+        let count = |file, is_only| roots(file, is_only, &system).map(|roots| roots.len());
+        assert_eq!(count(Some(&*file), true), Ok(1));
+        assert_eq!(count(Some(&*file), false), Ok(2));
+        assert_eq!(count(None, false), Ok(1));
+        assert!(count(None, true).is_err());
     }
 }

@@ -1,6 +1,5 @@
 //! Requests, and what is wrong with their answers.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use url::Url;
 
 use super::Failure;
 use super::show::visible;
-use crate::pem;
+use crate::pem::{self, NO_AUTHORITY};
 
 /// Longest time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -39,17 +38,14 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Makes a client. It trusts Mozilla's authorities, and those of the file `ca`.
+    /// Makes a client. It trusts the system's authorities, and those of the file `ca`.
     pub(super) fn new(url: &str, token: Option<&str>, ca: Option<&Path>) -> Result<Self, Failure> {
         let base = Url::parse(url).map_err(|error| Failure::Usage(format!("`{url}`: {error}")))?;
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
             return Err(Failure::Usage(format!("`{url}` is neither http:// nor https://")));
         }
-        let builder = HttpsConnectorBuilder::new();
-        let builder = match ca {
-            None => builder.with_webpki_roots(),
-            Some(file) => builder.with_tls_config(trusting(file)?),
-        };
+        let config = trusting(base.scheme() == "https", ca)?;
+        let builder = HttpsConnectorBuilder::new().with_tls_config(config);
         let connector = builder.https_or_http().enable_http1().build();
         let client = Client::builder(TokioExecutor::new()).build(connector);
         Ok(Self { client, base, token: token.map(str::to_owned) })
@@ -174,17 +170,20 @@ impl Remote {
     }
 }
 
-/// The configuration of a client that trusts the authorities of a file, too.
-fn trusting(file: &Path) -> Result<ClientConfig, Failure> {
-    let wrong = |why: &dyn fmt::Display| Failure::Usage(format!("{}: {why}", file.display()));
-    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    for authority in pem::certificates(file).map_err(Failure::Usage)? {
-        roots.add(authority).map_err(|error| wrong(&error))?;
+/// The configuration of a client that trusts the authorities of a file, too. The system's are not
+/// read for a client that needs none.
+fn trusting(is_tls: bool, file: Option<&Path>) -> Result<ClientConfig, Failure> {
+    let mut roots = if is_tls { pem::system() } else { RootCertStore::empty() };
+    if let Some(file) = file {
+        pem::add_authorities(&mut roots, file).map_err(Failure::Usage)?;
+    }
+    if is_tls && roots.is_empty() {
+        return Err(Failure::Usage(format!("{NO_AUTHORITY}, or in `--ca`")));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| wrong(&error))?;
+    let config = config.map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 

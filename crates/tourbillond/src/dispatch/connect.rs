@@ -30,6 +30,7 @@ use crate::callback::{Guard, Refused};
 use crate::config::{App, Proxies, Proxy, Trust};
 use crate::descriptors;
 use crate::model::Timing;
+use crate::pem::NO_AUTHORITY;
 
 /// Longest time to connect: a name's resolution, every address tried, and TLS.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -198,7 +199,8 @@ impl Rules {
         ends(&steps.connect);
         let socket: Box<dyn Socket> = if is_tls {
             let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-            let tls = TlsConnector::from(self.trust.config(&url)).connect(name, tcp).await?;
+            let config = self.trust.config(&url).ok_or(Shortage(NO_AUTHORITY))?;
+            let tls = TlsConnector::from(config).connect(name, tcp).await?;
             ends(&steps.tls);
             Box::new(tls)
         } else {

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -12,7 +13,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-use super::tls::Authority;
+use super::tls::{Authority, pem};
 use super::{LIMIT, Tourbillond, first, is_kept};
 
 /// A call: its head, and the client certificate that it came with.
@@ -105,6 +106,36 @@ fn ended(service: &Tourbillond, app: &str, key: &str) -> Value {
     }
 }
 
+/// Starts a service on a system that trusts this authority alone.
+fn start_where(folder: &Path, trusted: &Authority) -> Tourbillond {
+    std::fs::write(folder.join("system.pem"), pem("CERTIFICATE", trusted.own())).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillond"));
+    command.env_remove("SSL_CERT_DIR").env("SSL_CERT_FILE", "system.pem");
+    Tourbillond::run(command, folder, &["--config", "apps.toml"])
+}
+
+#[test]
+fn a_receiver_of_an_authority_of_the_systems_is_called_unless_the_app_has_its_own_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let (authority, other) = (Authority::new(), Authority::new());
+    other.issue(folder.path());
+    let (port, _calls) = tls_receiver(&authority, false);
+    let own = "networks = ['127.0.0.0/8']\n";
+    let text = format!(
+        "[apps.default]\n{own}[apps.beside]\n{own}ca = 'ca.pem'\n\
+         [apps.only]\n{own}ca = 'ca.pem'\nca_only = true\n"
+    );
+    std::fs::write(folder.path().join("apps.toml"), text).unwrap();
+    let service = start_where(folder.path(), &authority);
+    for (app, state) in [("default", "succeeded"), ("beside", "succeeded"), ("only", "dead")] {
+        let run = called(&service, app, "one", &format!("https://localhost:{port}/"));
+        assert_eq!(run["state"], state, "{app}: {run}");
+        let why = run["ended_attempts"][0]["error"].as_str().unwrap_or_default();
+        assert_eq!(why.contains("UnknownIssuer"), state == "dead", "{app}: {run}");
+    }
+    assert!(service.stop());
+}
+
 #[test]
 fn a_receiver_of_an_authority_of_the_apps_own_is_called_by_that_app_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,7 +145,7 @@ fn a_receiver_of_an_authority_of_the_apps_own_is_called_by_that_app_alone() {
     let own = "networks = ['127.0.0.0/8']\n";
     let text = format!("[apps.default]\n{own}[apps.inner]\n{own}ca = 'ca.pem'\n");
     std::fs::write(folder.path().join("apps.toml"), text).unwrap();
-    let service = Tourbillond::start(folder.path(), &["--config", "apps.toml"]);
+    let service = start_where(folder.path(), &Authority::new());
     for host in ["localhost", "127.0.0.1"] {
         let url = format!("https://{host}:{port}/{host}");
         let run = called(&service, "inner", host, &url);
@@ -314,7 +345,7 @@ fn a_token_is_fetched_by_tls_from_an_authority_of_the_apps_own_alone() {
     let trust = format!("ca = 'ca.pem'\nclient_certificates = [{{ {certificate} }}]\n");
     let text = app("default", "") + &app("inner", &trust);
     std::fs::write(folder.path().join("apps.toml"), text).unwrap();
-    let service = Tourbillond::start(folder.path(), &["--config", "apps.toml"]);
+    let service = start_where(folder.path(), &Authority::new());
     let run = |app: &str| {
         let url = format!("https://localhost:{port}/hook");
         let headers = json!({ "Authorization": { "secret": "erp" } });

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::CertificateDer;
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion, version,
@@ -30,7 +30,11 @@ impl Authority {
     pub(super) fn new() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+        let key = KeyPair::generate().unwrap();
+        // A name of its own, by which a certificate is of no other authority.
+        let name = format!("{:x?}", &key.public_key_raw()[1..9]);
+        params.distinguished_name.push(DnType::CommonName, name);
+        Self(CertifiedIssuer::self_signed(params, key).unwrap())
     }
 
     /// The authority's own certificate.
@@ -97,8 +101,10 @@ fn start(folder: &Path, flags: &[&str]) -> Tourbillond {
     Tourbillond::spawn(command)
 }
 
+/// Runs the client on a system that trusts the authorities of `system.pem`.
 fn ctl(folder: &Path, url: String, flags: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillonctl"));
+    command.env_remove("SSL_CERT_DIR").env("SSL_CERT_FILE", "system.pem");
     command.args(["--url", &url]).args(flags).current_dir(folder).output().unwrap()
 }
 
@@ -111,6 +117,15 @@ fn a_client_that_trusts_the_authority_is_answered_and_no_other() {
     let url = |scheme: &str| format!("{scheme}://{}", service.address);
     let apps = ctl(folder, url("https"), &["--ca", "ca.pem", "apps"]);
     assert_eq!(apps.stdout, b"APP\ndefault\n", "{apps:?}");
+    let none = ctl(folder, url("https"), &["apps"]);
+    assert_eq!(none.status.code(), Some(2));
+    let why = String::from_utf8_lossy(&none.stderr);
+    assert!(why.contains("the system trusts no authority"), "{why}");
+    std::fs::copy(folder.join("ca.pem"), folder.join("system.pem")).unwrap();
+    let apps = ctl(folder, url("https"), &["apps"]);
+    assert_eq!(apps.stdout, b"APP\ndefault\n", "{apps:?}");
+    let other = pem("CERTIFICATE", Authority::new().own());
+    std::fs::write(folder.join("system.pem"), other).unwrap();
     let distrusts = ctl(folder, url("https"), &["apps"]);
     assert_eq!(distrusts.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&distrusts.stderr).contains("UnknownIssuer"), "{distrusts:?}");

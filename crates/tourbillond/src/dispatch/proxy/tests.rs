@@ -4,6 +4,7 @@ use std::time::Duration;
 use http_body_util::Full;
 use hyper::Request;
 use hyper::body::Bytes;
+use rustls::RootCertStore;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tourbillon::Timer;
@@ -51,7 +52,7 @@ fn client(settings: serde_json::Value, networks: &[&str]) -> Client {
     let app = serde_json::json!({ "proxy": settings, "networks": networks });
     let mut app: App = serde_json::from_value(app).unwrap();
     app.proxies = Proxies::read(&app.proxy, |_| None).unwrap();
-    app.trust = Trust::read(&app).unwrap();
+    app.trust = Trust::read(&app, &Arc::new(RootCertStore::empty())).unwrap();
     Client::new(&app, &Timer::global())
 }
 

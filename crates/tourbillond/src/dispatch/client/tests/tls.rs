@@ -72,7 +72,7 @@ impl Authority {
     fn app(&self, settings: serde_json::Value) -> App {
         let mut app: App = serde_json::from_value(settings).unwrap();
         app.ca = Some(self.folder.path().join("ca.pem"));
-        app.trust = Trust::read(&app).unwrap();
+        app.trust = Trust::read(&app, &Arc::new(RootCertStore::empty())).unwrap();
         app.proxies = Proxies::read(&app.proxy, |_| None).unwrap();
         app
     }
@@ -237,4 +237,19 @@ async fn scarce() {
 
 fn closes(mut heads: UnboundedReceiver<bool>) -> Vec<bool> {
     std::iter::from_fn(|| heads.try_recv().ok()).collect()
+}
+
+#[tokio::test]
+async fn a_system_without_authorities_is_short_of_them_where_the_app_has_none() {
+    let authority = Authority::new();
+    let (url, _) = authority.receiver(false, serve).await;
+    let timer = Timer::global();
+    let mut app = authority.app(serde_json::json!({ "networks": ["127.0.0.0/8"] }));
+    let request = || Request::get(&url).body(Full::<Bytes>::default()).unwrap();
+    let answer = Client::new(&app, &timer).send(request(), LONG).await.0.unwrap();
+    assert_eq!(answer.status, 204);
+    app.ca = None;
+    app.trust = Trust::read(&app, &Arc::new(RootCertStore::empty())).unwrap();
+    let lack = Client::new(&app, &timer).send(request(), LONG).await.0.unwrap_err();
+    assert!(matches!(&lack, Lack::Shortage(why) if why.contains("ca-certificates")), "{lack:?}");
 }
