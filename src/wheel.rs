@@ -651,7 +651,8 @@ impl<T: Timed> Wheel<T> {
     /// filing order where deadlines are equal and were never postponed.
     ///
     /// If `now` is before the last one, entries filed between the two stay filed until their
-    /// deadline has come again. After `Partly`, call again with the same `now`.
+    /// deadline has come again; those with a tolerance up to its end. After `Partly`, call again
+    /// with the same `now`.
     pub(crate) fn turn(
         &mut self,
         now: Tick,
