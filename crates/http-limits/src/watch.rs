@@ -1,4 +1,4 @@
-//! [`Watch`]: which limit a connection is under.
+//! [`Watch`]: the limit that a connection is under.
 
 use std::fmt;
 use std::future::Future as _;
@@ -11,7 +11,7 @@ use tourbillon::{Sleep, Timer};
 
 use crate::limits::{Limit, Limits, Standing};
 
-/// Watch over one connection: which limit counts now, and when it ends.
+/// Watch over one connection: the limit that counts now, and its end.
 ///
 /// A [`Socket`](crate::Socket) shows it the bytes, and the server says where a request and its
 /// answer begin. Only the connection's task uses it, so its lock is always free.
@@ -52,7 +52,7 @@ impl State {
             return Some((Limit::Linger, since));
         }
         match (self.blocked, self.head) {
-            // First of all, since while a write is blocked nothing that the client sends is served.
+            // First of all, because nothing from the client is served while a write is blocked.
             (Some(since), _) => Some((Limit::Write, since)),
             // The timeout around the handler counts.
             _ if self.answers => None,
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// Returns what the client may be cut for where there is no room, and since when.
+    /// Returns the client's standing where there is no room for another, and since when it has it.
     fn standing(&self) -> Option<(Standing, Instant)> {
         if self.blocked.is_some() || self.closing.is_some() {
             return Some((Standing::Unread, self.turn));
@@ -112,8 +112,8 @@ impl Watch {
     /// Takes note of `bytes` that have come. Returns how many of them to pass on.
     ///
     /// The bytes belong together: none after the end of a head, and none after the end of a body.
-    /// The rest is passed on with the next call, so that what is of the next head is seen to be,
-    /// even if it came in one segment with the request before.
+    /// The rest is passed on with the next call, so that bytes of the next head count as such, even
+    /// if they came in one segment with the request before.
     pub(crate) fn read(&self, bytes: &[u8]) -> usize {
         let mut state = self.lock();
         if state.body_left > 0 {
@@ -129,7 +129,7 @@ impl Watch {
         state.head_part(bytes)
     }
 
-    /// Takes note that some of a response was written; or not, as the client has no room for it.
+    /// Takes note that some of a response was written, or that the client had no room for it.
     pub(crate) fn writes(&self, is_written: bool) {
         let mut state = self.lock();
         let now = self.timer.now();
@@ -139,8 +139,8 @@ impl Watch {
         }
     }
 
-    /// Takes note that the connection is being closed. Returns whether to read on, as there is more
-    /// of a body.
+    /// Takes note that the connection is being closed. Returns `true` to read on, because more of a
+    /// body is to come.
     pub(crate) fn closes(&self) -> bool {
         let mut state = self.lock();
         state.closing.get_or_insert_with(|| self.timer.now());

@@ -1,10 +1,10 @@
 //! The example's server: its connections under virtual time.
 
-#[path = "../../../examples/http_timeouts/limits.rs"]
+#[path = "../examples/http_timeouts/limits.rs"]
 mod limits;
-#[path = "../../../examples/http_timeouts/server.rs"]
+#[path = "../examples/http_timeouts/server.rs"]
 mod server;
-#[path = "../../../examples/http_timeouts/socket.rs"]
+#[path = "../examples/http_timeouts/socket.rs"]
 mod socket;
 
 use std::future::pending;
@@ -113,8 +113,8 @@ impl AsyncWrite for Wire {
     }
 }
 
-/// Serves a client that does what `script` says. Returns the limit that it was cut for, how long
-/// after it came, and the wire.
+/// Serves a client that follows `script`. Returns the limit that it was cut for, the time from its
+/// start to the cut, and the wire.
 fn cut(script: impl AsyncFnOnce(&Wire, &Timer)) -> (Option<Limit>, Duration, Wire) {
     let clock = VirtualClock::new();
     let timer = Timer::builder().virtual_clock(&clock).build().unwrap();

@@ -32,7 +32,7 @@ enum Then {
     Dribble,
     /// Takes an answer before it waits.
     Greet,
-    /// Takes an answer, is idle for most of what it may, and begins another head.
+    /// Takes an answer, is idle for most of the limit, and begins another head.
     GreetAndStall,
     /// Sends on, and reads nothing.
     Deaf,
@@ -68,7 +68,7 @@ async fn connect(address: SocketAddr) -> io::Result<Stream> {
     Ok(BufReader::new(stream))
 }
 
-/// Reads the head of a response, which is to have this status.
+/// Reads the head of a response, and expects this status.
 async fn expect_head(stream: &mut Stream, status: &str) -> io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -85,7 +85,7 @@ async fn expect_head(stream: &mut Stream, status: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a response, which is to be this one.
+/// Reads a response, and expects this status and body.
 async fn expect(stream: &mut Stream, status: &str, body: &str) -> io::Result<()> {
     expect_head(stream, status).await?;
     let mut bytes = vec![0; body.len()];
@@ -99,7 +99,7 @@ async fn expect(stream: &mut Stream, status: &str, body: &str) -> io::Result<()>
 /// Is slow until it is cut; returns how late that was.
 ///
 /// The deadline counts from an instant before anything that could start the server's timer, so a
-/// cut that seems early is early, and the lateness is at most what this returns.
+/// cut that seems early is early, and the lateness is at most the span returned.
 pub(crate) async fn slow_client(address: SocketAddr, kind: Kind) -> io::Result<Duration> {
     let mut deadline = Instant::now() + kind.limit.span();
     let mut stream = connect(address).await?;
@@ -161,7 +161,7 @@ async fn until_it_cannot_send(stream: &mut TcpStream) {
 }
 
 /// Sends good requests on one connection until the time is up: whole ones, and some that rest for a
-/// moment in the head or in the body, which is well within the limits.
+/// moment in the head or in the body, well within the limits.
 pub(crate) async fn good_client(
     address: SocketAddr,
     number: u64,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tourbillon_http_limits as http_limits;
 
-/// Reason for which a client is cut.
+/// Reason to cut a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
     /// Silence before a request.

@@ -95,7 +95,7 @@ impl Crowd {
         }
     }
 
-    /// Prints what happened; returns whether all went well.
+    /// Prints the results; returns whether all went well.
     pub(crate) fn report(&self, counters: &Counters) -> bool {
         let served = counters.served.load(Relaxed);
         println!("\n{} good requests, {served} requests served", self.good.get());

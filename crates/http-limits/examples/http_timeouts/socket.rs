@@ -1,4 +1,4 @@
-//! A stream of smol's as hyper wants it.
+//! A stream of smol's, with hyper's traits.
 
 use std::io;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Service of one connection, and what is served.
+//! Service of one connection, and its pages.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -29,7 +29,7 @@ const PIECES: usize = 64;
 const PIECE: usize = 64 * 1024;
 pub(crate) const LARGE: usize = PIECES * PIECE;
 
-/// Counts of what the server has done so far.
+/// Counts of the server's work so far.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) served: AtomicU64,
@@ -53,8 +53,8 @@ where
 {
     let watch = Arc::new(Watch::new(timer, Limit::of_connection()));
     let service = service_fn(|request: Request<Incoming>| {
-        // At once, and not when the future is first polled: what is read in between is of the next
-        // head.
+        // At once, and not when the future is first polled: bytes read in between belong to the
+        // next head.
         watch.request_begins(request.body().size_hint().exact());
         answer(request, timer, &watch, counters)
     });
@@ -84,7 +84,7 @@ async fn answer(
     watch: &Watch,
     counters: &Counters,
 ) -> Result<Answer, Infallible> {
-    // Of a body in chunks only hyper knows where it ends, and so where the next head begins.
+    // Only hyper knows where a body in chunks ends, and so where the next head begins.
     let mut is_last = request.body().size_hint().exact().is_none();
     let limit = Limit::Request;
     let mut answer = match timer.timeout(limit.span(), handle(request, timer)).await {

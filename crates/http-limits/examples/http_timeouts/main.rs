@@ -1,29 +1,28 @@
 //! An HTTP/1.1 server that cuts slow clients, and a crowd of clients to try it on.
 //!
 //! ```text
-//! cargo run --release --example http_timeouts
-//! cargo run --release --example http_timeouts -- --serve 127.0.0.1:8080
+//! cargo run --release -p tourbillon-http-limits --example http_timeouts
+//! cargo run --release -p tourbillon-http-limits --example http_timeouts -- --serve 127.0.0.1:8080
 //! ```
 //!
 //! The server is hyper on smol's executor, and uses the timers of neither. All limits on a client
-//! run on tourbillon. Together they leave no state in which a client can stay for ever without
-//! doing anything:
+//! run on tourbillon. Together they leave no state where a client can stay for ever without doing
+//! anything:
 //!
 //! - `Idle`, on the silence before a request, from the last byte of the response before (or the
 //!   start of the connection) to the first byte of the request;
 //! - `Header`, on a request's head, from its first byte to its last;
 //! - `Request`, from the end of the head to the response, the request's body included;
-//! - `Write`, on a response while the client takes not a byte of it. What the client sends
-//!   meanwhile changes nothing.
+//! - `Write`, on a response while the client takes not a byte of it. Bytes from the client
+//!   meanwhile change nothing.
 //!
 //! The third is a timeout around the handler ([`server`]). The others are one sleep for each
-//! connection, which is moved to later by all that happens on it: the cheapest thing that can be
-//! done to a timer. The crate `tourbillon-http-limits` keeps it, for a server of yours too. hyper
-//! has a limit on heads of its own, which would need no code but the feature `hyper` and
-//! `builder.timer(Timer::global())`; but it counts from the end of the response before, so the wait
-//! for a request is a part of it.
+//! connection. All that happens on the connection moves it to later: the cheapest operation of a
+//! timer. This crate keeps it, for a server of yours too. hyper has a limit on heads of its own,
+//! which would need no code but the feature `hyper` and `builder.timer(Timer::global())`; but it
+//! counts from the end of the response before, so the wait for a request is a part of it.
 //!
-//! Not limited is a client that is slow but steady: one that takes a few bytes of a response each
+//! A slow but steady client is not limited: a client that takes a few bytes of a response each
 //! second stays as long as there are bytes left. A server may want a limit on the whole as well.
 //!
 //! Without arguments the example drives itself over loopback for some ten seconds. Well-behaved
@@ -75,7 +74,7 @@ async fn serve_one(stream: TcpStream, counters: Arc<Counters>) {
     let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
     let cut = server::connection(stream.clone(), &Timer::global(), &counters).await;
     if cut == Some(Limit::Write) {
-        // Else the system would keep trying to send what it holds for the client.
+        // Else the system would keep trying to send the bytes that it holds for the client.
         let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
     }
 }
