@@ -25,7 +25,7 @@ pub(super) struct Pair<A, B> {
 
 /// A reading that tells how long after another it was made.
 pub(super) trait Reading: Copy {
-    /// `None` if it was made before `earlier`, as the clock has stepped back.
+    /// `None` if it was made before `earlier`: the clock has stepped back.
     fn since(self, earlier: Self) -> Option<Duration>;
 }
 
@@ -74,13 +74,16 @@ mod tests {
 
     use super::*;
 
+    /// Time that the clock shows at first: it may be set back by less than that.
+    const SHOWN: u64 = 10_000_000_000;
+
     /// Reads one clock twice with so many nanoseconds before each reading, over and over. Returns
     /// the pair, and how many readings it took.
     fn read(held: &[i64]) -> (Pair<u64, u64>, usize) {
-        let (time, readings) = (Cell::new(1_000_000_000_u64), Cell::new(0));
+        let (time, readings) = (Cell::new(SHOWN), Cell::new(0));
         let clock = || {
             let held = held.get(readings.get()).copied().unwrap_or_default();
-            time.set(time.get().wrapping_add_signed(held));
+            time.set(time.get().checked_add_signed(held).expect("the clock shows more"));
             readings.set(readings.get() + 1);
             time.get()
         };
