@@ -20,15 +20,18 @@ pin_project! {
         #[pin]
         source: Source<S>,
         held: Option<S::Item>,
-        // Ends with the period in which what is held came; polled only while something is held.
+        // Ends with the period of the held item; polled only while there is one.
         sleep: Sleep,
         period: Duration,
+        // Since when each poll has spent its budget, without a delivery; NEVER if the last has not.
+        behind_since: Tick,
     }
 }
 
 impl<S: Stream> Sample<S> {
     pub(super) fn new(stream: S, period: Duration, sleep: Sleep) -> Self {
-        Self { source: Source::new(stream), held: None, sleep, period }
+        let source = Source::new(stream);
+        Self { source, held: None, sleep, period, behind_since: Tick::NEVER }
     }
 
     source_methods!();
@@ -47,7 +50,7 @@ fn period_end(end: Tick, earliest: Tick, period: Duration) -> Tick {
     match behind.checked_rem(period.as_nanos()) {
         None | Some(0) => earliest,
         Some(rest) => {
-            // At most `behind`, which a tick can count.
+            // At most `behind`, so a tick can count it.
             let rest = Duration::from_nanos(u64::try_from(rest).unwrap_or(u64::MAX));
             earliest.saturating_add(period.saturating_sub(rest))
         }
@@ -67,12 +70,23 @@ impl<S: Stream> Stream for Sample<S> {
             }
             if this.held.is_none() {
                 let now = now(this.sleep);
+                *this.behind_since = now;
                 this.sleep.reset_to(period_end(this.sleep.deadline_tick(), now, *this.period));
             }
             *this.held = item;
         }
         if this.held.is_none() {
             return Poll::Pending;
+        }
+        if budget.is_spent() {
+            // The rest came before the end of the period too, unless the source never lets up.
+            let now = now(this.sleep);
+            *this.behind_since = now.min(*this.behind_since);
+            if now < this.behind_since.saturating_add(*this.period) {
+                return Poll::Pending;
+            }
+        } else {
+            *this.behind_since = Tick::NEVER;
         }
         ready!(Pin::new(&mut *this.sleep).poll(cx));
         // After the present, where there is a period at all: this item may be late for more than

@@ -1,4 +1,4 @@
-//! `StreamExt`, and what all adapters have in common.
+//! `StreamExt`, and the common behaviour of all adapters.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
@@ -15,6 +15,7 @@ use tourbillon::{MissedTickBehavior, StreamExt as _, Timer};
 
 use crate::support::*;
 
+mod bursts;
 mod chunks_timeout;
 mod debounce;
 mod delay;
@@ -46,7 +47,7 @@ fn at_and_on(timer: &Timer, times: &[u64]) -> impl Stream<Item = u64> + Unpin + 
 /// of it took.
 type Trace<T> = (Vec<(u64, T)>, u64);
 
-/// The first `count` of what `stream` yields, or fewer if it ends.
+/// The first `count` items of `stream`, or fewer if it ends.
 fn trace<S: Stream>(clock: &VirtualClock, stream: S, count: usize) -> Trace<S::Item> {
     let start = clock.now();
     let elapsed = || u64::try_from((clock.now() - start).as_millis()).expect("a test is short");
@@ -85,7 +86,7 @@ fn is_item<T: PartialEq + Debug>(poll: Poll<Option<T>>, item: T) {
     assert_eq!(poll, Poll::Ready(Some(item)));
 }
 
-/// Always ready; counts what was taken.
+/// Always ready; counts the items taken.
 fn endless() -> (impl Stream<Item = usize> + Unpin, Rc<Cell<usize>>) {
     let taken = Rc::new(Cell::new(0));
     let counter = Rc::clone(&taken);
@@ -96,7 +97,7 @@ fn endless() -> (impl Stream<Item = usize> + Unpin, Rc<Cell<usize>>) {
     (source, taken)
 }
 
-/// Yields what was sent, and panics at each `None`.
+/// Yields the items sent, and panics at each `None`.
 fn fallible() -> (UnboundedSender<Option<u64>>, impl Stream<Item = u64> + Unpin) {
     let (sender, receiver) = unbounded::<Option<u64>>();
     (sender, receiver.map(|item| item.expect("the source panics")))
@@ -106,7 +107,7 @@ fn panics<T>(action: impl FnOnce() -> T) {
     assert!(catch_unwind(AssertUnwindSafe(action)).is_err());
 }
 
-/// Returns what a timeout yielded, with errors as `None`.
+/// Returns the item of a timeout, with errors as `None`.
 fn oks<T, E>((seen, end): Trace<Result<T, E>>) -> Trace<Option<T>> {
     (seen.into_iter().map(|(time, result)| (time, result.ok())).collect(), end)
 }

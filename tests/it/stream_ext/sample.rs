@@ -33,7 +33,7 @@ fn a_sample_that_is_asked_for_late_leaves_the_periods_where_they_are() {
     assert!(next(&mut samples).is_pending());
     clock.advance(ms(1));
     is_item(next(&mut samples), 2);
-    // Late, and exactly at the end of another period, which is spent with it.
+    // Late, and exactly at the end of another period, spent with it.
     sender.unbounded_send(3).unwrap();
     assert!(next(&mut samples).is_pending());
     clock.advance(ms(30));
