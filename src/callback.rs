@@ -2,7 +2,7 @@
 //! [`Interval::call`] one at every tick.
 //!
 //! A callback is a [`Sleep`] whose waker calls the function. One allocation holds the function, the
-//! sleep, and the state that the driver and a cancel share. The example `watchdog` has one of each.
+//! sleep, and the state that the driver and a cancel share. The example `watchdog` uses both.
 
 mod shared;
 
@@ -20,17 +20,64 @@ use crate::sleep::{Sleep, cannot_start};
 use crate::sync::StdArc;
 use crate::time::Instant;
 
+/// Unblocks all signals of the calling thread, for commands that callbacks and wakers start.
+///
+/// A driver thread blocks nearly all signals, and leaves them to the program's threads (see
+/// [`Timer::start`](crate::Timer::start)). A command inherits that from the thread that
+/// starts it, and would then not end by SIGTERM or SIGINT. So would threads, and what these start:
+/// call this first in them, or start them elsewhere.
+///
+/// # Errors
+///
+/// The errors of `pthread_sigmask`, if any: it has none for such a call.
+///
+/// # Examples
+///
+/// ```
+/// use std::os::unix::process::CommandExt;
+/// use std::process::Command;
+/// use std::time::Duration;
+///
+/// use tourbillon::callback::unblock_signals;
+///
+/// let callback = tourbillon::sleep(Duration::from_millis(1)).call(|| {
+///     let mut command = Command::new("true");
+///     // SAFETY: the function may be called between `fork` and `exec`.
+///     unsafe { command.pre_exec(unblock_signals) };
+///     let child = command.spawn();
+///     # drop(child.map(|mut child| child.wait()));
+/// });
+/// # drop(callback);
+/// ```
+#[cfg(unix)]
+#[cfg_attr(docsrs, doc(cfg(unix)))]
+pub fn unblock_signals() -> std::io::Result<()> {
+    crate::sync::unblock_signals()
+}
+
 /// A function that a timer calls, and the right to cancel that.
 ///
 /// Made by [`Sleep::call`] and [`Interval::call`]. It needs no executor and no task, and one
-/// allocation, which holds the function.
+/// allocation for the function and the timer.
 ///
 /// Dropping it cancels the callback, as dropping a [`Sleep`] does. [`detach`](Self::detach) keeps
 /// it without a handle.
 ///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+///
+/// let (tell, told) = mpsc::channel();
+/// let callback = tourbillon::sleep(Duration::from_millis(1)).call(move || tell.send(42).unwrap());
+/// assert_eq!(told.recv(), Ok(42));
+/// assert!(!callback.cancel(), "too late");
+/// ```
+///
 /// # Where it is called
 ///
-/// The place is that of wakers: the driver thread, within
+/// In the same place as wakers: on the driver thread, within
 /// [`Driver::turn`](crate::driver::Driver::turn), or within the call that moves a
 /// [`VirtualClock`](crate::virtual_time::VirtualClock). Never within the call that makes the
 /// callback, even if the time has come already. On a virtual clock it is then called when the clock
@@ -38,26 +85,28 @@ use crate::time::Instant;
 ///
 /// # Rules for the function
 ///
-/// They are those of [wakers](crate::guide::foreign_code). No lock of the timer's is held. The
-/// function may arm, reset and cancel timers and callbacks, itself included.
+/// The same rules hold for [wakers](crate::guide::foreign_code). No lock of the timer's is held.
+/// The function may arm, reset and cancel timers and callbacks, itself included.
 ///
-/// - **One that blocks delays all other timers of the same driver.** It must not wait for one of
-///   them: [that wait never ends](crate::guide::foreign_code). Hand longer work to an executor or
-///   to a thread. [`Stats::longest_call`](crate::stats::Stats::longest_call) shows how long
-///   functions take.
+/// - **While the function blocks, all other timers of the same driver are late.** It must not wait
+///   for any of them: [that wait never ends](crate::guide::foreign_code). Hand longer work to an
+///   executor or to a thread. [`Stats::longest_call`](crate::stats::Stats::longest_call) shows how
+///   long functions take.
 /// - A panic is caught, and counted in [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
 ///   The function is dropped, and is not called again. In browsers, where a panic cannot be caught,
 ///   it is counted, and the function is neither dropped nor called again.
-/// - One that keeps making callbacks that are due at once keeps a turn, or a move of a virtual
-///   clock, from returning. So does a period that is shorter than its calls take.
+/// - On Unix, a command or a thread that it starts inherits the driver's blocked signals:
+///   `unblock_signals` opens them.
+/// - A function that always makes another callback, due at once, keeps a turn, or a move of a
+///   virtual clock, from returning. So does a period that is shorter than its calls take.
 ///
 /// # Guarantees
 ///
 /// - Never early, by the clock of its timer. Calls of one callback never overlap.
 /// - After [`cancel`](Self::cancel) or a drop, no call begins. After a [`reset`](Self::reset) none
 ///   begins before the new deadline.
-/// - The function is dropped after its last call where it was called, and by a cancel that prevents
-///   the call where that is called.
+/// - The function is dropped on the thread of its last call, after that call. A cancel that
+///   prevents the call drops it on the canceller's thread.
 ///
 /// # Compared with others
 ///
@@ -78,23 +127,11 @@ use crate::time::Instant;
 /// function is not called again in the child, and what follows depends on where it was called:
 ///
 /// - On a thread of the timer's own, the child ends at once, by `_exit` with status 0, or with 101
-///   if the function panicked. That thread is the only one that the child has, and has no other
-///   code of the program to return to. No destructor runs, and buffered output is lost.
+///   if the function panicked. The child has no other thread, and this one has no code of the
+///   program to return to. No destructor runs, and buffered output is lost.
 /// - Within [`Driver::turn`](crate::driver::Driver::turn), or a call that moves a
 ///   [`VirtualClock`](crate::virtual_time::VirtualClock), that call returns in the child too, and
 ///   has fired no further timer of the parent.
-///
-/// # Examples
-///
-/// ```
-/// use std::sync::mpsc;
-/// use std::time::Duration;
-///
-/// let (tell, told) = mpsc::channel();
-/// let callback = tourbillon::sleep(Duration::from_millis(1)).call(move || tell.send(42).unwrap());
-/// assert_eq!(told.recv(), Ok(42));
-/// assert!(!callback.cancel(), "too late");
-/// ```
 #[must_use = "dropping a callback cancels it; `detach` keeps it"]
 pub struct Callback {
     shared: StdArc<dyn Handle>,
@@ -107,9 +144,9 @@ pub struct Callback {
 pub struct Call {
     /// The instant that the call was scheduled for, as [`Interval::tick`] returns it.
     pub tick: Instant,
-    /// Number of ticks without a call since the last call: those that
-    /// [`MissedTickBehavior::Skip`] or [`MissedTickBehavior::Delay`] left out. The ticks that a
-    /// [reset](Callback::reset) replaces are not missed.
+    /// Number of ticks since the last call that [`MissedTickBehavior::Skip`] or
+    /// [`MissedTickBehavior::Delay`] left out. The ticks that a [reset](Callback::reset) replaces
+    /// are not missed.
     pub missed: u64,
 }
 
@@ -132,8 +169,8 @@ impl Callback {
     /// called or is being called.
     ///
     /// A call of an [`Interval`]'s function that is under way is neither waited for nor affected:
-    /// the new deadline is that of the call after it. The period applies after the new deadline.
-    /// If an interval's function should be called after a reset only, give the interval a period of
+    /// the new deadline is for the call after it. The period applies after the new deadline. If an
+    /// interval's function should be called after a reset only, give the interval a period of
     /// [`Duration::MAX`].
     ///
     /// This never calls the function itself, even if the deadline has come: the driver does. A
@@ -142,16 +179,16 @@ impl Callback {
     ///
     /// # Cost
     ///
-    /// Some 190 instructions for a later deadline, two and a half times those of
-    /// [`Sleep::reset`]: the handle takes a lock and calls through pointers, as it is shared and
-    /// hides the type of the function. Like there, nothing is moved in the wheel, and the driver
-    /// is not called.
+    /// Some 190 instructions for a later deadline, two and a half times as many as
+    /// [`Sleep::reset`]: the handle is shared, so it takes a lock, and hides the type of the
+    /// function, so it calls through pointers. As with a sleep, nothing is moved in the wheel, and
+    /// the driver is not called.
     ///
     /// # Panics
     ///
-    /// If the driver thread cannot be started, which a reset tries only if the deadline before was
-    /// never, another thread is just moving it from there, or the last reset panicked so. The
-    /// function is kept, but may not be called before the next reset.
+    /// If the driver thread cannot be started. A reset tries that only if the old deadline was
+    /// never, if another thread is just moving it from there, or if the last reset panicked for the
+    /// same reason. The function is kept, but may not be called before the next reset.
     ///
     /// # Examples
     ///
@@ -220,7 +257,7 @@ impl Callback {
     /// whether the function is called again: `false` if the callback was cancelled, or is a
     /// [`Sleep`]'s.
     ///
-    /// As with [`Interval::set_period`], the next call stays where it is, and the one after it
+    /// As with [`Interval::set_period`], the next call stays where it is, and the call after it
     /// comes a new period later. While a call is under way the next one is not scheduled yet: it
     /// comes a new period after the tick of the one under way.
     ///
@@ -253,9 +290,9 @@ impl Callback {
     /// Cancels the callback: no call begins after this. Says whether that was in time.
     ///
     /// `true` if the function is neither being called now, nor will be: this has dropped it.
-    /// `false` if a call is under way, which this does not wait for; if the only call has been
-    /// made; or if the callback was cancelled before. So for [`Interval::call`], `false`
-    /// means that a call is under way, and is the last.
+    /// `false` if a call is under way (this does not wait for it), if the only call has been made,
+    /// or if the callback was cancelled before. So for [`Interval::call`], `false` means that a
+    /// call is under way, and is the last.
     ///
     /// May be called by the function itself, where it returns `false`.
     ///
@@ -276,13 +313,12 @@ impl Callback {
         self.shared.cancel()
     }
 
-    /// Cancels the callback, and blocks while a call is under way. Returns what
-    /// [`cancel`](Self::cancel) does.
+    /// Cancels the callback, and blocks while a call is under way. Returns the same as
+    /// [`cancel`](Self::cancel).
     ///
-    /// When it returns, the function is dropped, and what it used may be freed. There are two
-    /// exceptions, in which it does not wait: called by the function itself, or by what the
-    /// function calls; and without an operating system, where the caller may be an interrupt
-    /// handler that has interrupted the call.
+    /// When it returns, the function is dropped, and data that it used may be freed. In two cases
+    /// it does not wait: when the function calls it, directly or not; and without an operating
+    /// system, because the caller may be an interrupt handler that has interrupted the call.
     ///
     /// Do not hold a lock that the function takes, and do not block an executor's thread with it.
     /// Two functions on two drivers that wait for each other wait for ever.

@@ -3,30 +3,39 @@
 //! # Readings that belong together
 //!
 //! A thread may be held between any two readings, for as long as something else has the processor.
-//! These are all the pairs in the crate, with what holds each together, and what a held thread does
-//! to it nevertheless. No timer is ever early for it: where two readings cannot be one, their
-//! order, or the choice between them, makes a clock seem earlier than it is, or a sleep look again.
+//! The table has all pairs in the crate, the means that hold each together, and the effect that a
+//! held thread has nevertheless. No timer is ever early for it: where two readings cannot be one,
+//! their order, or the choice between them, makes a clock seem earlier than it is, or a sleep look
+//! again.
 //!
 //! | pair | where | held by | a held thread |
 //! |---|---|---|---|
 //! | an instant, and `CLOCK_MONOTONIC` for the coarse clock | `Coarse::starting_now` | one reading, checked between two of that clock | changes nothing |
+//! | an instant, and `performance.now()` in JavaScript | `Coarse::starting_now` there | order: the instant first | the clock seems that much earlier for life |
 //! | an instant, and the clock that counts suspend | `Boottime::new` | the later reading of the closest of eight pairs | if held in all eight: the clock seems that much earlier for life |
 //! | the monotonic clock and the wall, to see steps | `Both::now` | the closest of eight pairs | if held in all eight: wall sleeps look once more, or a step that small is not seen |
+//! | the base of a runtime's clock, and its wall | `RuntimeClock::new` | order: the base first | makes the wall as early for life |
 //! | the base of a virtual clock, its tick and its wall | `VirtualTime::new` | one reading; the others are constants | changes nothing |
+//! | the base of a node, its clock's tick and its wall | `VirtualTime::node` | the movers' lock, and one reading | changes nothing |
 //! | the tick and the wall that a virtual wall is set at | `VirtualTime::set_wall`, `wall_now` | the movers' lock; each reads the tick once | changes nothing |
-//! | what a child process continues with | `Engine::current`, `PerProcess::get` | copies of the parent's; no clock is read | changes nothing |
+//! | the values that a child process continues with | `Engine::current`, `PerProcess::get` | copies of the parent's; no clock is read | changes nothing |
 //! | the present and the wall, for how long a wall sleep waits | `WallSleep::aim` | order: the present first | makes the sleep look, and aim, once more before its target |
 //! | the wall, and from when on its steps are noticed | `Steps::watch` before a reading, `Notices::subscribe` before `Both::now` | order: notices first | may cause a needless look |
 //! | the time of a turn, and of each shard and lateness in it | `Engine::pass_from` | one reading for all | makes the turn as late as it was held |
 //! | the birth of an engine and of its wheels | `Engine::new` | one reading | changes nothing |
 //! | the present and a delay | `Sleep::after`, `reset_after` | one reading | makes the deadline as late |
 //! | the present, and the start of a wait of a given length | `Parker::park`, `Bell::set`, a browser's `setTimeout`, `Driver::max_wait`, the pacer's naps | nothing; the next wait is reckoned anew | makes this one end as late as it was held |
-//! | what a cron backlog was found at, and its delivery | `Ticks::poll_tick` of tourbillon-cron | a wall that was set back in between is waited for | changes nothing |
-//! | the beginning and the end of a pass, or of a call, for lag and length | `Pass::report`, `Calls` | the distance is what is measured | counts as part of it |
+//! | the wall time that a cron backlog was found at, and its delivery | `Ticks::poll_tick` of tourbillon-cron | a wall that was set back in between is waited for | changes nothing |
+//! | the beginning and the end of a pass, or of a call, for lag and length | `Pass::report`, `Calls` | the distance is the measured value | counts as part of it |
 
 mod both;
 mod notices;
 mod pair;
+#[cfg_attr(
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
+    path = "clock/runtime/none.rs"
+)]
+mod runtime;
 mod steps;
 mod system;
 mod time_line;
@@ -35,6 +44,7 @@ mod virtual_time;
 use std::fmt;
 use std::time::Duration;
 
+use runtime::RuntimeClock;
 pub(crate) use steps::{Need, RECHECK, Registration, Steps, Watch};
 use system::{Boottime, Monotonic};
 pub(crate) use time_line::TimeLine;
@@ -50,8 +60,8 @@ use crate::time::{Instant, SystemTime};
 pub(crate) enum Clock {
     /// `Instant::now`, which stops while a Linux or macOS machine is suspended.
     Monotonic(Monotonic),
-    /// Clock that counts suspend.
-    Boottime(Boottime),
+    /// A clock of few timers.
+    Rare(Rare),
     /// A clock that stands still until it is moved.
     Virtual(Arc<VirtualTime>),
     /// The models' stand-in for the monotonic clock.
@@ -60,6 +70,33 @@ pub(crate) enum Clock {
     /// Stand-in for the clock that counts suspend.
     #[cfg(all(test, tourbillon_model))]
     ModelBoottime(Arc<VirtualTime>),
+}
+
+/// A clock that few timers run on. In one variant of [`Clock`]: each further variant would cost
+/// every sleep an instruction or two.
+#[derive(Clone)]
+pub(crate) enum Rare {
+    /// Clock that counts suspend.
+    Boottime(Boottime),
+    /// The clock of the runtime whose task is the driver.
+    Runtime(RuntimeClock),
+}
+
+impl Rare {
+    #[cold]
+    fn now(&self) -> Tick {
+        match self {
+            Self::Boottime(clock) => clock.now(),
+            Self::Runtime(clock) => clock.now(),
+        }
+    }
+
+    fn line(&self) -> &TimeLine {
+        match self {
+            Self::Boottime(clock) => &clock.line,
+            Self::Runtime(clock) => &clock.line,
+        }
+    }
 }
 
 impl Clock {
@@ -73,16 +110,32 @@ impl Clock {
 
     /// `None` where the system has no such clock.
     pub(crate) fn boottime() -> Option<Self> {
-        Boottime::new().map(Self::Boottime)
+        Boottime::new().map(|clock| Self::Rare(Rare::Boottime(clock)))
+    }
+
+    /// Shows the time that `now` returns. `now` is foreign code, and is called with no lock of a
+    /// shard held.
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")))]
+    pub(crate) fn of_runtime(now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        Self::Rare(Rare::Runtime(RuntimeClock::new(Box::new(now))))
     }
 
     pub(crate) fn now(&self) -> Tick {
         match self {
             Self::Monotonic(clock) => clock.now(),
-            Self::Boottime(clock) => clock.now(),
+            Self::Rare(clock) => clock.now(),
             Self::Virtual(time) => time.now(),
             #[cfg(all(test, tourbillon_model))]
             Self::Model(time) | Self::ModelBoottime(time) => time.now(),
+        }
+    }
+
+    /// The time as of the last reading of any timer's clock, for an event loop's driver.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn last_reading(&self) -> Tick {
+        match self {
+            Self::Monotonic(clock) => clock.last_reading(),
+            _ => self.now(),
         }
     }
 
@@ -96,36 +149,45 @@ impl Clock {
 
     /// Returns whether `deadline` has come. Never true too soon.
     ///
-    /// On Linux the coarse clock answers first, as its reading takes an eighth of the time. It is
-    /// never ahead of the exact one, so where it is past `deadline` the answer is yes. Where it is
-    /// short of it by more than it lags, the answer is no: seven steps of the clock, whose length
-    /// the kernel reports (4 ms, 28 ms in all, where it ticks 250 times a second). Should the
-    /// kernel's timekeeping be held up for longer, this reports a deadline that has just passed as
-    /// pending. It is asked before a timer is armed, and a driver that is armed with a past
-    /// deadline fires at once.
+    /// On Linux the coarse clock answers first: reading it takes an eighth of the time. It is never
+    /// ahead of the exact one, so where it is past `deadline` the answer is yes. Where it is short
+    /// of it by more than it lags, the answer is no: seven steps of the clock, whose length the
+    /// kernel reports (4 ms, 28 ms in all, where it ticks 250 times a second). Should the kernel's
+    /// timekeeping be held up for longer, this reports a deadline that has just passed as pending.
+    /// It is asked before a timer is armed, and a driver that is armed with a past deadline fires
+    /// at once.
     #[inline]
     pub(crate) fn has_passed(&self, deadline: Tick) -> bool {
         match self {
             Self::Monotonic(clock) => clock.has_passed(deadline),
-            Self::Boottime(clock) => clock.now() >= deadline,
+            Self::Rare(clock) => clock.now() >= deadline,
             Self::Virtual(time) => time.now() >= deadline,
             #[cfg(all(test, tourbillon_model))]
             Self::Model(time) | Self::ModelBoottime(time) => time.now() >= deadline,
         }
     }
 
-    /// Returns how long it is until `deadline`, or longer by what the coarse clock lags.
+    /// Returns the time until `deadline`, plus at most the lag of the coarse clock.
     pub(crate) fn until(&self, deadline: Tick) -> Duration {
         deadline.since(match self {
-            Self::Monotonic(clock) => clock.coarse_now(),
+            Self::Monotonic(clock) => clock.coarse().unwrap_or_else(|| clock.now()),
             _ => self.now(),
         })
+    }
+
+    /// The time by the coarse clock, cheaper to read and lagging; `None` where there is none.
+    pub(crate) fn coarse(&self) -> Option<Tick> {
+        match self {
+            Self::Monotonic(clock) => clock.coarse(),
+            _ => None,
+        }
     }
 
     /// The wall time that goes with [`now`](Self::now).
     pub(crate) fn wall_now(&self) -> SystemTime {
         match self {
-            Self::Monotonic(_) | Self::Boottime(_) => SystemTime::now(),
+            Self::Monotonic(_) | Self::Rare(Rare::Boottime(_)) => SystemTime::now(),
+            Self::Rare(Rare::Runtime(clock)) => clock.wall_now(),
             Self::Virtual(time) => time.wall_now(),
             #[cfg(all(test, tourbillon_model))]
             Self::Model(time) | Self::ModelBoottime(time) => time.wall_now(),
@@ -135,15 +197,16 @@ impl Clock {
     /// The steps of the wall clock that goes with this one.
     pub(crate) fn steps(&self) -> &Steps {
         match self {
-            Self::Monotonic(_) | Self::Boottime(_) => Steps::of_the_system(),
+            Self::Monotonic(_) | Self::Rare(Rare::Boottime(_)) => Steps::of_the_system(),
+            Self::Rare(Rare::Runtime(clock)) => clock.steps(),
             Self::Virtual(time) => &time.steps,
             #[cfg(all(test, tourbillon_model))]
             Self::Model(time) | Self::ModelBoottime(time) => &time.steps,
         }
     }
 
-    /// The time, if this is a virtual clock that shows `deadline` or later, and the calling thread
-    /// is not the one that moves it.
+    /// The time, if this is a virtual clock that shows `deadline` or later, unless the calling
+    /// thread moves it.
     #[inline]
     pub(crate) fn moved_past(&self, deadline: Tick) -> Option<Tick> {
         let Self::Virtual(time) = self else { return None };
@@ -163,7 +226,7 @@ impl Clock {
     pub(crate) fn counts_suspend(&self) -> bool {
         match self {
             Self::Monotonic(_) => Self::MONOTONIC_COUNTS_SUSPEND,
-            Self::Boottime(_) => true,
+            Self::Rare(Rare::Boottime(_)) => true,
             #[cfg(all(test, tourbillon_model))]
             Self::ModelBoottime(_) => true,
             _ => false,
@@ -202,7 +265,7 @@ impl Clock {
     fn line(&self) -> &TimeLine {
         match self {
             Self::Monotonic(clock) => &clock.line,
-            Self::Boottime(clock) => &clock.line,
+            Self::Rare(clock) => clock.line(),
             Self::Virtual(time) => &time.line,
             #[cfg(all(test, tourbillon_model))]
             Self::Model(time) | Self::ModelBoottime(time) => &time.line,
@@ -214,7 +277,8 @@ impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Monotonic(_) => "monotonic",
-            Self::Boottime(_) => "boottime",
+            Self::Rare(Rare::Boottime(_)) => "boottime",
+            Self::Rare(Rare::Runtime(_)) => "a runtime's",
             Self::Virtual(_) => "virtual",
             #[cfg(all(test, tourbillon_model))]
             Self::Model(_) | Self::ModelBoottime(_) => "model",

@@ -4,6 +4,9 @@
 //! The loop [turns](Driver::turn) the driver in each round, and then waits in its own way, for as
 //! long as [`Driver::max_wait`] says, or until the descriptor of `Driver::turn_fd` (Linux) is
 //! readable.
+//!
+//! `Builder::build_on` (not in browsers) makes a timer on a `Runtime`: a task of the runtime drives
+//! it, in the runtime's own time.
 
 mod bell;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
@@ -17,6 +20,11 @@ mod pacing;
 mod resume;
 #[cfg(not(target_os = "none"))]
 pub(crate) mod spawn;
+#[cfg(not(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+)))]
+mod task;
 #[cfg_attr(
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
     path = "driver/event_loop.rs"
@@ -32,6 +40,18 @@ pub(crate) use hidden::wait_in_worker;
 pub use manual::{Budget, Driver, Turn};
 #[cfg(not(target_os = "none"))]
 pub(crate) use resume::watch_resumes;
+#[cfg(not(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+)))]
+pub(crate) use task::starting;
+#[cfg(not(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+)))]
+pub use task::{DriverTask, Runtime};
+#[cfg(not(target_os = "none"))]
+pub(crate) use thread::end;
 pub(crate) use thread::start;
 #[cfg(not(target_os = "none"))]
 pub(crate) use virtual_clock::VirtualClock;

@@ -30,6 +30,8 @@ use core::time::Duration;
 use crate::clock::Clock;
 use crate::foreign::{Running, guarded};
 use crate::fork::{self, Generation};
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+use crate::platform::OWN_WAITS;
 use crate::platform::{IN_EVENT_LOOP, ONE_SHARD};
 use crate::sync::unmodelled::AtomicU64;
 #[cfg(not(target_os = "none"))]
@@ -41,6 +43,8 @@ use crate::tick::Tick;
 use crate::tolerance::{Due, Margin, Slack, Tolerance};
 use crate::trace::{self, DriverLife};
 use crate::wheel::Turned;
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+use crate::wheel::{NodeKey, Timed as _};
 
 pub(crate) use alarm::{Alarm, Notify, Plan};
 #[cfg(all(feature = "pending", not(target_os = "none")))]
@@ -52,7 +56,7 @@ pub(crate) use driven_by::*;
 pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
-pub(crate) use parker::WhileHidden;
+pub(crate) use parker::{EventLoop, HostWait, OwnWaits, WhileHidden};
 use per_shard::{AllShards, home};
 pub(crate) use shard::Earliest;
 use shard::Shard;
@@ -60,6 +64,8 @@ pub(crate) use stakes::{Stake, Stakes};
 pub use stats::Stats;
 use wake_batch::BATCH;
 pub(crate) use wake_batch::WakeBatch;
+#[cfg(not(target_os = "none"))]
+pub(crate) use wake_batch::mixed;
 
 /// Maximum shards: an entry stores its shard in one byte.
 pub(crate) const MAX_SHARDS: usize = 1 << u8::BITS;
@@ -99,11 +105,14 @@ pub(crate) struct Engine {
     alarm: CachePadded<Alarm>,
     /// The earliest deadline of each shard.
     board: Board,
-    /// Set once, when the last handle goes.
+    /// Set when the last handle goes; and while a handle asks the driver's thread to end. Always,
+    /// where the driver is a task.
     closed: AtomicBool,
     driven_by: DrivenBy,
-    /// True if a thread drives it whose parks end in time: they stop in suspend, as its clock does.
+    /// True if a thread drives it whose parks end in time: they and its clock both stop in suspend.
     parks_in_time: bool,
+    /// False if entries are also fired as the driver goes; see [`abandon`](Self::abandon).
+    fires_when_due: bool,
     /// The process that the engine was made in.
     generation: Generation,
     /// Engine that stands in for this one in a child of that process.
@@ -129,7 +138,7 @@ pub(crate) struct Engine {
 /// them have the code.
 type KeepLateness = fn(&mut Engine);
 
-/// Counters of what is no shard's business.
+/// Counters that no shard keeps.
 #[derive(Debug)]
 struct Counters {
     /// Parks that ended. The driver's.
@@ -145,7 +154,7 @@ struct Counters {
 pub(crate) struct Pass {
     /// Timers fired.
     pub(crate) fired: usize,
-    /// The most that one of them was late.
+    /// Greatest lateness of any of them.
     pub(crate) lateness_ns_max: u64,
     /// The longest that a waker took.
     pub(crate) call_ns_max: u64,
@@ -155,9 +164,7 @@ pub(crate) struct Pass {
     pub(crate) next: Tick,
     /// True if there are timers with a tolerance.
     pub(crate) has_windows: bool,
-    /// True if the last handle was gone when the pass began, and nothing pending.
-    pub(crate) over: bool,
-    /// True if it ended before it was through, so that `next` and `over` say nothing.
+    /// True if it ended before it was through, so that `next` says nothing.
     pub(crate) cut_short: bool,
     /// The last shard that was turned. After a pass that was cut short, the next one begins with
     /// the shard that follows.
@@ -165,8 +172,8 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// Reports the pass, which was made at `now`, if it was late, or a waker slow. With no lock
-    /// held: this may call a subscriber, which is foreign code.
+    /// Reports the pass, made at `now`, if it was late, or a waker slow. With no lock held: this
+    /// may call a subscriber, foreign code.
     #[inline]
     pub(crate) fn report(&self, now: Tick, clock: &Clock, life: Option<&DriverLife>) {
         // The tick of every wheel is now that of the pass.
@@ -184,6 +191,9 @@ pub(crate) enum Remaining {
     Nothing,
     /// Start the driver's thread. An insert that cannot have that done is to be withdrawn.
     StartDriver,
+    /// The same, and begin a wait of the host's for the entry of this key.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    Wait(NodeKey),
 }
 
 impl Engine {
@@ -194,15 +204,16 @@ impl Engine {
         let shards = if ONE_SHARD { 1 } else { shards };
         let now = clock.now();
         let alarm = match driven_by {
-            DrivenBy::Thread(_) => Alarm::absent(),
+            DrivenBy::Thread(_) | DrivenBy::Task(_) => Alarm::absent(),
             DrivenBy::Hand(_) | DrivenBy::Clock => Alarm::awake(),
         };
         Self {
             shards: AllShards::new(shards, || Shard::new(now)),
             alarm: CachePadded::new(alarm),
             board: Board::new(shards),
-            closed: AtomicBool::new(false),
+            closed: AtomicBool::new(matches!(driven_by, DrivenBy::Task(_))),
             parks_in_time: matches!(driven_by, DrivenBy::Thread(_)) && !clock.counts_suspend(),
+            fires_when_due: !matches!(driven_by, DrivenBy::Task(_)),
             driven_by,
             clock,
             generation: Generation::at_birth(),
@@ -229,13 +240,13 @@ impl Engine {
         self
     }
 
-    /// Sets the limit beyond which a call is slow.
+    /// Sets the limit: a longer call is slow.
     pub(crate) fn with_slow_call_limit(mut self, limit: Duration) -> Self {
         self.calls = Calls::new(limit);
         self
     }
 
-    /// Sets what is called at the first panic of foreign code.
+    /// Sets the hook for the first panic of foreign code.
     pub(crate) fn with_panic_hook(mut self, hook: Option<StdArc<dyn Fn() + Send + Sync>>) -> Self {
         self.panic_hook = hook;
         self
@@ -261,8 +272,8 @@ impl Engine {
 
     /// Gives each shard a lateness histogram.
     ///
-    /// One to a shard, rather than one of the engine's: fires are counted under a shard's lock, so
-    /// it needs no other lock and no atomics. The price is 4 KiB to a shard.
+    /// One to a shard, rather than one to the engine: fires are counted under a shard's lock, so it
+    /// needs no other lock and no atomics. The price is 4 KiB to a shard.
     pub(crate) fn keep_lateness(&mut self) {
         self.keeps_lateness = Some(Self::keep_lateness);
         for shard in &*self.shards {
@@ -283,21 +294,46 @@ impl Engine {
         if this.is_inherited() { this.successor().engine() } else { this }
     }
 
-    /// Returns the stakes of the engine that stands in for this one, which is inherited.
+    /// Returns the stakes of the engine that stands in for this inherited one.
     pub(crate) fn successor(&self) -> &Stakes {
         let successor = self.successor.get_or_init(|| {
-            let driven_by = match &self.driven_by {
+            // Each field is named, so that none of the options is forgotten.
+            let Self {
+                clock,
+                shards,
+                alarm: _,
+                board: _,
+                closed,
+                driven_by,
+                parks_in_time: _,
+                fires_when_due: _,
+                generation: _,
+                successor: _,
+                cached_now: _,
+                counters: _,
+                panic_hook,
+                calls,
+                armed: _,
+                keeps_lateness,
+                tolerance,
+                slack: _,
+            } = self;
+            // ORDERING: Relaxed; it was written, if it was, before the fork. A thread that asked
+            // its driver to end is not there.
+            let is_asked = driven_by.is_asked_to_end();
+            let is_closed = closed.load(Ordering::Relaxed) && !is_asked;
+            let driven_by = match driven_by {
                 DrivenBy::Thread(thread) => DrivenBy::Thread(thread.anew()),
                 DrivenBy::Hand(hook) => DrivenBy::Hand(StdArc::clone(hook)),
                 DrivenBy::Clock => DrivenBy::Clock,
+                DrivenBy::Task(task) => DrivenBy::Task(task.anew()),
             };
-            let mut engine = Self::new(self.clock.clone(), self.shards.len(), driven_by);
-            // ORDERING: Relaxed; it was written, if it was, before the fork.
-            engine.closed = AtomicBool::new(self.closed.load(Ordering::Relaxed));
-            let engine = engine.with_slow_call_limit(self.calls.limit());
-            let engine = engine.with_tolerance(self.tolerance);
-            let mut engine = engine.with_panic_hook(self.panic_hook.clone());
-            if let Some(keep_lateness) = self.keeps_lateness {
+            let mut engine = Self::new(clock.clone(), shards.len(), driven_by);
+            engine.closed = AtomicBool::new(is_closed);
+            let engine = engine.with_slow_call_limit(calls.limit());
+            let engine = engine.with_tolerance(*tolerance);
+            let mut engine = engine.with_panic_hook(panic_hook.clone());
+            if let Some(keep_lateness) = keeps_lateness {
                 keep_lateness(&mut engine);
             }
             Stakes::new(Arc::new(engine))
@@ -333,23 +369,61 @@ impl Engine {
 
     /// Returns whether a sleep may leave it to the driver to notice its deadline, rather than read
     /// the clock in every poll: a thread of its own is parked, and will wake in time. The loop that
-    /// turns a hand-driven engine may be the very one that does not get to it, and so may an event
+    /// turns a hand-driven engine may be the very loop that does not get to it, and so may an event
     /// loop. Where the clock counts suspend, a park may end late by that.
     #[inline]
     pub(crate) fn is_attended(&self, deadline: Tick) -> bool {
         !IN_EVENT_LOOP && self.parks_in_time && self.alarm.is_set_for(deadline)
     }
 
-    /// Returns whether the driver waits for nothing once nothing is pending, not even for the
-    /// deadline of what was cancelled.
+    /// Returns whether an entry that has fired shows that the deadline it was filed under has come.
+    #[inline]
+    pub(crate) fn fires_when_due(&self) -> bool {
+        self.fires_when_due
+    }
+
+    /// Returns whether the driver waits now, and for nothing once nothing is pending, not even for
+    /// a cancelled timer's deadline: its wait may keep a program from ending.
     #[inline]
     fn ends_idle_waits(&self) -> bool {
-        IN_EVENT_LOOP && matches!(self.driven_by, DrivenBy::Thread(_))
+        match self.driven_by {
+            DrivenBy::Thread(_) => IN_EVENT_LOOP && !self.alarm.is_idle(),
+            DrivenBy::Task(_) | DrivenBy::Hand(_) | DrivenBy::Clock => false,
+        }
+    }
+
+    /// Wakes all that is armed, once the driver [has left](Alarm::leave): the sleeps then look for
+    /// another.
+    ///
+    /// They find by the clock that their deadlines have not come; see
+    /// [`fires_when_due`](Self::fires_when_due).
+    #[cfg(not(target_os = "none"))]
+    pub(crate) fn abandon(&self) {
+        for index in 0..self.shards.len() {
+            for chunk in 0.. {
+                let mut shard = self.shards.at(index).lock();
+                let abandoned = shard.abandon(chunk);
+                shard.forget_cancelled();
+                self.board.raise(index, shard.earliest());
+                self.board.open(index, shard.opens());
+                drop(shard);
+                let Some(wakers) = abandoned else { break };
+                let _running = Running::begin();
+                for waker in wakers {
+                    self.count_panics(u64::from(guarded(|| waker.wake()).is_none()));
+                }
+            }
+        }
     }
 
     /// Queues a new entry and notifies the driver if it has to be.
     #[inline(always)]
     pub(crate) fn arm(&self, due: Due, waker: Waker) -> (Claim, Remaining) {
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        if self.own_waits() >= OwnWaits::Polls {
+            let (claim, earliest) = self.insert_alone(due, waker);
+            return (claim, self.announce(due.by, earliest));
+        }
         let (claim, earliest) = self.insert(due, waker);
         // SAFETY: a shard of this engine's has just made the claim.
         let entry = unsafe { claim.entry() };
@@ -374,6 +448,38 @@ impl Engine {
         (claim, earliest)
     }
 
+    /// [`insert`](Self::insert) for a sleep that is not polled.
+    pub(crate) fn insert_call(&self, due: Due, waker: Waker) -> (Claim, Earliest) {
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        if self.own_waits() == OwnWaits::All {
+            self.read_for_wait(true);
+            return self.insert_alone(due, waker);
+        }
+        self.insert(due, waker)
+    }
+
+    /// Reads the clock for the wait that is to begin, where no poll has.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    fn read_for_wait(&self, is_alone: bool) {
+        if is_alone {
+            self.clock.now();
+        }
+    }
+
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    #[inline(never)]
+    fn insert_alone(&self, due: Due, waker: Waker) -> (Claim, Earliest) {
+        self.shards.at(0).lock().arm_alone(due, waker)
+    }
+
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    fn own_waits(&self) -> OwnWaits {
+        match &self.driven_by {
+            DrivenBy::Thread(thread) => thread.parker.own_waits(),
+            _ => OwnWaits::None,
+        }
+    }
+
     /// Queues a fired entry again, and notifies the driver if it has to be.
     pub(crate) fn rearm(&self, entry: &Entry, due: Due, waker: Waker) -> Remaining {
         let mut shard = self.shard_of(entry);
@@ -383,7 +489,7 @@ impl Engine {
         self.notify_of_insert(entry, due.by, earliest)
     }
 
-    /// Posts what an insert into the shard, which is locked, has changed.
+    /// Posts the changes that an insert has made. The caller holds the shard's lock.
     #[inline(always)]
     fn post(&self, index: usize, shard: &Shard, due: Due, earliest: Earliest) {
         if due.margin != Margin::NONE {
@@ -404,6 +510,8 @@ impl Engine {
     /// Files an entry anew if it is queued. [`announce`](Self::announce) is to follow.
     #[inline]
     pub(crate) fn file_again(&self, entry: &Entry, due: Due) -> Earliest {
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        self.read_for_wait(entry.is_alone());
         let mut shard = self.shard_of(entry);
         let earliest = shard.refile(entry, due);
         self.post(entry.shard(), &shard, due, earliest);
@@ -414,6 +522,73 @@ impl Engine {
     /// Returns whether the driver's thread has to be started.
     pub(crate) fn look_for_driver(&self) -> Remaining {
         self.act_on(self.alarm.start_if_absent())
+    }
+
+    /// Sees to it that a queued entry is fired. `anew` says that its waker is another.
+    #[inline]
+    #[cfg_attr(
+        not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")),
+        allow(unused_variables, reason = "no host has waits")
+    )]
+    pub(crate) fn attend(&self, entry: &Entry, anew: bool) -> Remaining {
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        if OWN_WAITS {
+            if let Some(key) = self.shards.at(0).lock().key_to_wait(entry, anew) {
+                return Remaining::Wait(key);
+            }
+        }
+        if anew { Remaining::Nothing } else { self.look_for_driver() }
+    }
+
+    /// Begins a wait of the host's for the entry of this key, in the place of the one before and by
+    /// the last reading. An exception of the host's passes through, and all stays the same.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    #[inline(never)]
+    pub(crate) fn wait_by_host(&self, key: NodeKey) {
+        if !OWN_WAITS {
+            return;
+        }
+        let due = self.shards.at(0).lock().find_alone(key).map(|entry| entry.due_by());
+        let DrivenBy::Thread(thread) = &self.driven_by else { return };
+        let Some(event_loop) = thread.parker.event_loop() else { return };
+        let Some(due) = due.filter(|due| *due != Tick::NEVER) else { return };
+        let wait = event_loop.wait(key.number(), due);
+        let wait = Box::new(wait.unwrap_or_else(|thrown| wasm_bindgen::throw_val(thrown)));
+        let mut shard = self.shards.at(0).lock();
+        let over = match shard.find_alone(key) {
+            Some(entry) => entry.replace_wait(Some(wait)),
+            None => Some(wait),
+        };
+        drop(shard);
+        drop(over);
+    }
+
+    /// Ends a wait of the host's. Returns the waker of its entry, if that is due.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn end_wait(&self, key: u32, generation: u32) -> Option<Waker> {
+        let key = NodeKey::numbered(key);
+        let now = self.clock.now();
+        let mut shard = self.shards.at(0).lock();
+        let entry = shard.find_alone(key)?;
+        let wait = entry.replace_wait(None)?;
+        if wait.generation != generation {
+            entry.replace_wait(Some(wait));
+            return None;
+        }
+        wait.leave();
+        if entry.due_by() > now {
+            drop(shard);
+            self.wait_by_host(key);
+            return None;
+        }
+        Some(shard.fire_alone(key, now))
+    }
+
+    /// Wakes the waker of an entry whose wait has ended.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn wake_alone(&self, waker: Waker) {
+        let measured = self.calls.wake_one(&self.clock, waker);
+        self.count_panics(measured.panics);
     }
 
     /// Puts `waker` in the place of a queued entry's. False if the entry has fired meanwhile.
@@ -428,7 +603,7 @@ impl Engine {
         queued
     }
 
-    /// Takes an entry back, and then drops its waker, which is foreign code and may panic. Returns
+    /// Takes an entry back, and then drops its waker: that is foreign code and may panic. Returns
     /// whether there was one, since nothing had fired the entry.
     ///
     /// # Safety
@@ -438,14 +613,16 @@ impl Engine {
     pub(crate) unsafe fn withdraw(&self, claim: Claim, completed: bool) -> bool {
         // SAFETY: as the caller says; this engine is alive.
         let entry = unsafe { claim.entry() };
+        // Before the lock: the host's function is foreign code.
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        drop(entry.replace_wait(None));
         let mut shard = self.shard_of(entry);
         let seen = entry.state();
         // SAFETY: the entry itself names its shard.
         let waker = unsafe { shard.withdraw(claim, seen, completed) };
-        // ORDERING: Relaxed; the shard's lock orders this load. If the driver scanned this shard
-        // after us, it saw that nothing is pending. If before, it had read `closed` before that:
-        // whatever it read then, we read or a later value. If it passed this shard over, it had
-        // read that nothing is closed. Loom `last_cancel_races_close`.
+        // ORDERING: Relaxed; the shard's lock orders this load. If a driver that has read `closed`
+        // counts what is pending here after us, it finds nothing. If before, we read what it has
+        // read, or a later value. Loom `last_cancel_races_close`.
         let last = shard.pending() == 0
             && (self.closed.load(Ordering::Relaxed)
                 || seen == State::Queued && self.ends_idle_waits());
@@ -457,18 +634,44 @@ impl Engine {
         seen == State::Queued
     }
 
-    /// Says that the last handle is gone: a driver thread ends with the last armed sleep.
+    /// Says that the last handle is gone: a driver thread ends with the last armed sleep. Or that
+    /// a handle asks the thread to end, until it [answers](Self::reopen).
     pub(crate) fn close(&self) {
         // ORDERING: Relaxed; the fence that follows orders it.
         self.closed.store(true, Ordering::Relaxed);
         // ORDERING: SeqCst, the partner of that in `Board::begin_scan`: either the scan's thread
-        // reads what was just stored, or this one sees the scan announced. Loom
+        // reads this store, or this thread sees the scan announced. Loom
         // `the_end_of_one_timer_races_arm_on_another`.
         fence(Ordering::SeqCst);
         self.notify_driver();
     }
 
-    /// Fires all that is due at `now` and looks for what comes next.
+    /// Number of timers that are armed, if the driver is to end once there is none. To be asked by
+    /// the driver, after a scan.
+    #[cfg(not(target_os = "none"))]
+    pub(crate) fn left_at_close(&self) -> Option<usize> {
+        // ORDERING: Relaxed; the fence of the scan orders it, as `close` says. Before any shard is
+        // found empty; see `withdraw`.
+        self.closed.load(Ordering::Relaxed).then(|| self.pending())
+    }
+
+    /// Says that there is no driver, unless a timer is armed after all: that one's thread may have
+    /// seen the driver, and rely on it. To be called by the driver, under the start lock. Returns
+    /// whether it is to end.
+    #[cfg(not(target_os = "none"))]
+    pub(crate) fn try_to_leave(&self) -> bool {
+        self.alarm.leave();
+        self.pending() == 0
+    }
+
+    /// Takes back that a handle asks the driver's thread to end. That handle is still there.
+    pub(crate) fn reopen(&self) {
+        // ORDERING: Relaxed; the driver answers under the start lock. That orders it before the
+        // last handle's going.
+        self.closed.store(false, Ordering::Relaxed);
+    }
+
+    /// Fires all that is due at `now` and looks for the next deadline.
     pub(crate) fn pass(&self, now: Tick, batch: &mut WakeBatch) -> Pass {
         self.pass_from(0, now, batch, None, u32::MAX)
     }
@@ -494,19 +697,13 @@ impl Engine {
             slow_calls: 0,
             next: Tick::NEVER,
             has_windows: false,
-            over: false,
             cut_short: false,
             reached: first,
         };
-        let mut pending = 0;
         let Scan { due: mut visited, next: next_of_others, has_windows } = self.board.scan(now);
         pass.has_windows = has_windows;
-        // ORDERING: Relaxed; `scan` orders it. Read before any shard is found empty; see
-        // `withdraw`.
-        let closed = self.closed.load(Ordering::Relaxed);
-        let forgets = closed || self.ends_idle_waits();
+        let forgets = self.ends_idle_waits();
         if forgets {
-            // What is pending has to be counted, whenever it is due.
             visited = Shards::first(self.shards.len());
         } else {
             pass.next = next_of_others;
@@ -529,10 +726,10 @@ impl Engine {
                 let worked = taken > 0 || turned == Turned::Partly;
                 // Nobody waits while a slot of many is filed again, or for room in the batch.
                 let urgent = turned == Turned::Partly && taken < BATCH;
-                let (earliest, left) = (shard.earliest(), shard.pending());
+                let earliest = shard.earliest();
                 drop(shard);
                 pass.lateness_ns_max = pass.lateness_ns_max.max(lateness_ns_max);
-                if urgent || until.is_some() {
+                if urgent && !batch.is_seeded() || until.is_some() {
                     self.wake(batch, &mut pass);
                     if self.is_inherited() {
                         break 'shards;
@@ -543,7 +740,6 @@ impl Engine {
                 }
                 if turned == Turned::Completely {
                     pass.next = pass.next.min(earliest);
-                    pending += left;
                     break;
                 }
                 parts -= 1;
@@ -557,7 +753,6 @@ impl Engine {
         self.wake(batch, &mut pass);
         // A child of a process that forked in foreign code leaves the engine of its parent alone.
         pass.cut_short |= self.is_inherited();
-        pass.over = closed && pending == 0 && !pass.cut_short;
         pass
     }
 
@@ -575,6 +770,12 @@ impl Engine {
             }
         });
         (earliest <= last).then_some(earliest)
+    }
+
+    /// Number of timers that are armed. Takes each shard's lock in turn.
+    #[cfg(not(target_os = "none"))]
+    fn pending(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().pending()).sum()
     }
 
     /// Holds a shard's lock until the result is dropped.
@@ -632,7 +833,7 @@ impl Engine {
     }
 
     /// Makes the driver look at its wheels, but leaves it to the next move of a virtual clock to
-    /// fire what is due.
+    /// fire the timers that are due.
     #[inline(always)]
     pub(crate) fn announce(&self, deadline: Tick, earliest: Earliest) -> Remaining {
         let notify = match earliest {
@@ -640,8 +841,29 @@ impl Engine {
             // Another insert lowered the shard's earliest deadline at least this far, and has
             // notified the driver or is about to, if there is one.
             Earliest::Kept => self.alarm.start_if_absent(),
+            #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+            Earliest::Alone(key) => return Remaining::Wait(key),
         };
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        let notify = self.notify_of_loss(notify, deadline);
         self.act_on(notify)
+    }
+
+    /// Has an event loop's driver unparked also if its host has lost the turn that is to come. The
+    /// arm has just read the clock.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    fn notify_of_loss(&self, notify: Notify, deadline: Tick) -> Notify {
+        let DrivenBy::Thread(thread) = &self.driven_by else { return notify };
+        let is_lost = notify == Notify::Nothing
+            && deadline != Tick::NEVER
+            // Or it has refused it, if nothing is set for the new entry.
+            && (self.alarm.is_idle()
+                || thread.parker.is_lost(self.clock.last_reading()));
+        if is_lost {
+            self.alarm.stay_awake();
+            return Notify::Unpark;
+        }
+        notify
     }
 
     /// Fires an entry that was just queued if a virtual clock has passed its deadline meanwhile.
@@ -690,10 +912,20 @@ impl Engine {
         // ORDERING: Relaxed; a statistic.
         self.counters.unparks.fetch_add(1, Ordering::Relaxed);
         match &self.driven_by {
+            #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+            DrivenBy::Thread(thread) => thread.parker.unpark(self.clock.last_reading()),
+            #[cfg(not(all(
+                target_family = "wasm",
+                target_os = "unknown",
+                feature = "wasm-bindgen"
+            )))]
             DrivenBy::Thread(thread) => thread.unpark(),
             // Foreign code: a panic here would unwind through an arm or a drop half done.
             DrivenBy::Hand(hook) => self.count_panics(u64::from(guarded(|| hook()).is_none())),
             DrivenBy::Clock => {}
+            DrivenBy::Task(task) => {
+                self.count_panics(u64::from(guarded(|| task.unpark()).is_none()));
+            }
         }
     }
 

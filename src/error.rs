@@ -25,7 +25,7 @@ use std::io;
 pub struct Elapsed(());
 
 impl Elapsed {
-    /// Makes one, for limits of your own and for tests.
+    /// Makes an error, for your own limits and for tests.
     ///
     /// # Examples
     ///
@@ -84,3 +84,48 @@ impl fmt::Display for SetGlobalError {
 }
 
 impl Error for SetGlobalError {}
+
+/// The error of [`Timer::end_driver`](crate::Timer::end_driver): the driver runs on.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use futures::FutureExt;
+/// use tourbillon::Timer;
+///
+/// let timer = Timer::builder().build()?;
+/// let mut sleep = timer.sleep(Duration::from_secs(60));
+/// assert!((&mut sleep).now_or_never().is_none());
+/// let error = timer.end_driver().unwrap_err();
+/// assert_eq!(error.armed(), Some(1));
+/// assert_eq!(error.to_string(), "the driver runs on: armed timers: 1");
+/// # std::io::Result::Ok(())
+/// ```
+#[cfg(not(target_os = "none"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EndDriverError(pub(crate) Option<usize>);
+
+#[cfg(not(target_os = "none"))]
+impl EndDriverError {
+    /// Returns the number of armed timers; `None` if the call came from a waker, from a callback or
+    /// from another thread of a timer's: these cannot wait for such a thread.
+    #[must_use]
+    pub fn armed(&self) -> Option<usize> {
+        self.0
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+impl fmt::Display for EndDriverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(armed) => write!(f, "the driver runs on: armed timers: {armed}"),
+            None => f.write_str("the driver runs on: it cannot be waited for here"),
+        }
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+impl Error for EndDriverError {}

@@ -1,15 +1,15 @@
-//! Forks: what a child does about each lock of its parent.
+//! Forks: how a child treats each lock of its parent.
 //!
-//! A child has one thread, which is a copy of the one that forked. The other threads are gone, and
-//! a lock that one of them held is held for ever. So a child never waits for a lock that it
-//! inherited:
+//! A child has one thread: a copy of the thread that forked. The other threads are gone, and a lock
+//! that any of these held is held for ever. So a child never waits for a lock that it inherited:
 //!
 //! 1. No thread waits while another makes a value. A value that is made once is a `SetOnce`: each
 //!    thread that finds none makes one, and the first to publish its own wins.
 //! 2. A lock belongs to a [`Generation`] of processes. A child finds that it is an earlier one's,
 //!    and makes itself another ([`PerProcess`], `Engine::current`) or leaves it alone.
-//! 3. What a child reads of its parent's is an atomic, does not change once it is published, or is
-//!    behind a lock that it only tries, for reading (the wall setting of a virtual clock).
+//! 3. A child reads of its parent's memory only atomics, values that do not change once published,
+//!    and values behind a lock that it only tries, for reading (the wall setting of a virtual
+//!    clock).
 //!
 //! `cargo xtask tidy` requires a row for each lock, and allows no `OnceLock` or the like.
 //!
@@ -20,48 +20,52 @@
 //! | `engine.rs` | `successor` | set once | makes the engine that stands in for its parent's |
 //! | `engine/stakes.rs` | `of` | set once | finds it set or not, as the fork did; what its own engine is in has others |
 //! | `engine/armed.rs` | `rows` | mutex | has another, in its own engine; leaves its parent's alone |
-//! | `engine/driven_by/thread.rs` | `running` | mutex | has another, in its own engine, and starts a thread of its own |
-//! | `engine/parker.rs` | `token`, `left` | mutex, condition | has others, in its own engine |
+//! | `engine/driven_by/thread.rs` | `life`, `answered`, `ends` | mutex, condition | has others, in its own engine, and starts a thread of its own |
+//! | `engine/driven_by/task.rs` | `running`, `waker` | mutexes | has others, in its own engine; the runtime is its parent's |
+//! | `engine/parker/token.rs` | `is_left`, `left` | mutex, condition | has others, in its own engine; so of the word that takes their place on Linux |
 //! | `engine/parker/windows.rs` | `fallback` | condition | Windows has no `fork` |
 //! | `engine/parker/windows/resumes.rs` | `LISTENERS` | mutex | as above |
-//! | `engine/parker/event_loop.rs` | `turn_soon` | mutex | nor has a browser |
-//! | `fork.rs` | `successor` | set once | makes what stands in for its parent's |
+//! | `engine/parker/event_loop.rs` | `event_loop` | mutex | nor has a browser |
+//! | `fork.rs` | `successor` | set once | makes the value that stands in for its parent's |
 //! | `callback/shared.rs` | `stage`, `over` | mutex, condition | takes neither: calls, cancels and resets nothing of its parent's |
 //! | `clock/steps.rs` | `SYSTEM` | set once | as `GLOBAL` |
 //! | `clock/steps.rs` | `waiting` | mutex | has another without wakers, and starts a watcher of its own |
-//! | `clock/virtual_time.rs` | `movers`: `moves`, `moved` | mutex, condition | has others: nobody moves the clock, whose goal is what it shows |
+//! | `clock/steps.rs` | `ends` | mutex | has another: nobody waits for a thread of its parent's |
+//! | `clock/virtual_time.rs` | `movers`: `moves`, `moved` | mutex, condition | has others: nobody moves the clock, and its goal is the time that it shows |
 //! | `clock/virtual_time.rs` | `wall`: `Wall` | two for reading and writing | has others, with what it reads in the place that was not being written |
 //! | `driver/bell.rs` | `Bell` | set once | has another, which is not set |
 //! | `driver/hold.rs` | `Holds`: `state`, `changed` | mutex, condition | has others: none of its parent's holds |
 //! | `driver/hold.rs` | `runnable` | mutex | has another: the future waits until it is polled |
 //! | `driver/spawn.rs` | `Shared` | mutex | has another: no output of its parent's tasks comes |
-//! | `driver/virtual_clock.rs` | `engine` | set once | finds it set or not, as the fork did |
+//! | `driver/virtual_clock.rs` | `engine`, `nodes`, `next` | set once | finds it set or not, as the fork did |
 //! | `queue/by_deadline.rs` | `firsts` | set once | as that |
 //!
-//! Atomics are as the fork found them: `SHARDS`, for which a child counts the processors again if
-//! it is zero, and the numbers of threads and registrations: it takes the next ones.
+//! Atomics are as the fork found them: `SHARDS`, where a child that finds zero counts the
+//! processors again; `PLACES`, a mere hint to look for a scope; and the numbers of threads and
+//! registrations: it takes the next ones.
 //!
 //! # Threads and descriptors
 //!
 //! Threads that race may all make a value, and all but one drop theirs. So making one starts no
 //! thread and takes no lock that another fork could find held. A thread is started under a lock of
-//! the process it belongs to (`running`, `waiting`), so there is one. The descriptor of a bell is
+//! the process it belongs to (`life`, `waiting`), so there is one. A child neither joins nor
+//! detaches a thread of its parent's, also where it drops the timer. The descriptor of a bell is
 //! made by the one owner of a `Driver`, before it is published. If another thread forks in between,
 //! the child has a descriptor that nobody refers to, until it ends or calls `exec`. A watcher's
 //! descriptors stay open in a child in the same way; it waits for none of them.
 //!
 //! # Order
 //!
-//! `fork` copies the memory at one instant: if a child finds what a thread of its parent wrote, it
-//! finds all that happened before that write. So a release and an acquire pair across it as they do
-//! between threads. What a child writes itself is in order, as it has one thread at first: the
-//! handler counts the fork before `fork` returns.
+//! `fork` copies the memory at one instant: if a child finds a write of its parent's thread, it
+//! finds everything that happened before that write. So a release and an acquire pair across it as
+//! they do between threads. A child's own writes are in order, because it has one thread at first:
+//! the handler counts the fork before `fork` returns.
 //!
 //! # A child of a child
 //!
 //! [`FORKS`] grows with each `fork` in the line from the first process, so that all processes in
-//! that line differ. A chain of successors is walked to this process's, which is the last. Two
-//! children of one process may have the same number: neither has anything of the other's.
+//! that line differ. A chain of successors is walked to its end, this process's. Two children of
+//! one process may have the same number: neither has anything of the other's.
 //!
 //! # What is not noticed
 //!
@@ -87,11 +91,7 @@ impl Generation {
     pub(crate) fn at_birth() -> Self {
         /// True once forks are counted. Threads that find that they are not may all see to it.
         static WATCHED: AtomicBool = AtomicBool::new(false);
-        // ORDERING: Acquire, and Release once they are: a thread that sees it set forks after they
-        // are counted, and leaves no generation uncounted that it hands to its child.
-        if !WATCHED.load(Ordering::Acquire) {
-            WATCHED.store(watch(), Ordering::Release);
-        }
+        see_to(&WATCHED, watch);
         Self::current()
     }
 
@@ -108,8 +108,8 @@ impl Generation {
     }
 }
 
-/// Value that each process has one of its own of: a child makes itself another, since a lock in its
-/// parent's may be held by a thread that is not there.
+/// Value for each process: a child makes its own, since a thread that is not there may hold a lock
+/// in its parent's.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T> {
     /// The process of `own`.
@@ -125,8 +125,8 @@ impl<T> PerProcess<T> {
         Self { generation: Generation::at_birth(), own, successor: SetOnce::new() }
     }
 
-    /// This process's. If there is none yet, `anew` makes it from what was its parent's. Several
-    /// threads may do that at once, and one of them fork meanwhile: `anew` waits for no lock.
+    /// This process's value. If there is none yet, `anew` makes it from its parent's. Several
+    /// threads may do that at once, and any of them fork meanwhile: `anew` waits for no lock.
     pub(crate) fn get(&self, anew: impl Fn(&T) -> T + Copy) -> &T {
         if !self.generation.is_past() {
             return &self.own;
@@ -135,8 +135,8 @@ impl<T> PerProcess<T> {
     }
 }
 
-/// Ends this process, a child that foreign code has forked on a thread of this crate's, and in
-/// which it has returned. Nothing else of the program is to run on that thread.
+/// Ends this process: a child that foreign code has forked on a thread of this crate's, and then
+/// returned. Nothing else of the program is to run on that thread.
 pub(crate) fn end_child(panicked: bool) -> ! {
     #[cfg(unix)]
     // SAFETY: the call takes a number, and may be made in any child.
@@ -146,6 +146,15 @@ pub(crate) fn end_child(panicked: bool) -> ! {
     }
     #[cfg(not(unix))]
     unreachable!("a process that cannot fork has forked; panicked: {panicked}")
+}
+
+/// Calls `watch`, unless it has said before that forks are counted.
+fn see_to(watched: &AtomicBool, watch: impl FnOnce() -> bool) {
+    // ORDERING: Acquire, and Release once they are: a thread that sees it set forks after they are
+    // counted, and leaves no generation uncounted that it hands to its child.
+    if !watched.load(Ordering::Acquire) {
+        watched.store(watch(), Ordering::Release);
+    }
 }
 
 /// Counts the forks from now on. Says whether that is so.
@@ -163,4 +172,23 @@ fn watch() -> bool {
     }
     #[cfg(not(unix))]
     true
+}
+
+#[cfg(all(test, not(tourbillon_model)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forks_are_said_to_be_counted_only_once_they_are() {
+        let watched = AtomicBool::new(false);
+        let is_said = || watched.load(Ordering::Relaxed); // ORDERING: one thread has it
+        for succeeds in [false, true] {
+            see_to(&watched, || {
+                assert!(!is_said(), "another thread would fork before they are counted");
+                succeeds
+            });
+            assert_eq!(is_said(), succeeds);
+        }
+        see_to(&watched, || unreachable!("they are counted"));
+    }
 }

@@ -1,5 +1,8 @@
 //! Handles and sleeps, which keep an engine alive; and the process-wide engine.
 
+#[cfg(not(target_os = "none"))]
+pub(crate) mod scope;
+
 use core::ptr;
 
 #[cfg(not(target_os = "none"))]
@@ -49,10 +52,19 @@ impl Handle {
         })
     }
 
-    /// The program's timer. It has to be set, as there is no clock before.
+    /// The program's timer. It has to be set: there is no clock before.
     #[cfg(target_os = "none")]
     pub(crate) fn global() -> &'static Arc<Self> {
         GLOBAL.get().expect("no timer is set: `tourbillon::Timer::set_global` is to come first")
+    }
+
+    /// The handle of the timer in scope on the calling thread, or else of the process-wide timer.
+    pub(crate) fn here() -> Arc<Self> {
+        #[cfg(not(target_os = "none"))]
+        if let Some(handle) = scope::in_scope(Arc::clone) {
+            return handle;
+        }
+        Arc::clone(Self::global())
     }
 
     /// Makes `handle` the process-wide timer's, or gives it back if there is one.
@@ -63,7 +75,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // In a child process, also if nothing was armed there yet: what is later has to find it so.
+        // In a child process, even if nothing was armed there yet: later calls have to find it so.
         Engine::current(self.engine()).close();
     }
 }
@@ -75,10 +87,28 @@ impl Drop for Handle {
 pub(crate) struct EngineRef(Option<Stake>);
 
 impl EngineRef {
-    #[inline]
-    pub(crate) fn global() -> Self {
+    /// A reference to the engine of [`Handle::here`].
+    #[inline(always)]
+    pub(crate) fn here() -> Self {
+        #[cfg(not(target_os = "none"))]
+        if !scope::is_global_everywhere() {
+            return Self::find_here();
+        }
+        #[cfg(target_os = "none")]
         Handle::global();
         Self(None)
+    }
+
+    /// Looks for the timer in scope. Apart, so that the code is not in each crate that sleeps.
+    #[cfg(not(target_os = "none"))]
+    #[cold]
+    #[inline(never)]
+    fn find_here() -> Self {
+        scope::in_scope(|handle| Self::of(handle)).unwrap_or_else(|| {
+            Handle::global();
+            scope::has_global();
+            Self(None)
+        })
     }
 
     pub(crate) fn of(handle: &Handle) -> Self {
@@ -89,7 +119,7 @@ impl EngineRef {
         }
     }
 
-    /// Returns another such reference, or one to what stands in for the engine if that is
+    /// Returns another such reference, or a reference to the child's own engine if this one is
     /// inherited.
     pub(crate) fn current(&self) -> Self {
         let engine = self.get();
@@ -104,7 +134,7 @@ impl EngineRef {
         }
     }
 
-    /// Does what an insert, or a look for the driver, left to be done.
+    /// Does the rest of an insert, or of a look for the driver.
     ///
     /// # Errors
     ///
@@ -114,6 +144,13 @@ impl EngineRef {
         match remaining {
             Remaining::Nothing => Ok(()),
             Remaining::StartDriver => driver::start(self.get()),
+            #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+            Remaining::Wait(key) => {
+                let engine = self.get();
+                driver::start(engine)?;
+                engine.wait_by_host(key);
+                Ok(())
+            }
         }
     }
 }

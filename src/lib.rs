@@ -40,6 +40,7 @@
 //! | test without waiting | [`VirtualClock`](virtual_time::VirtualClock), with [recipes](guide::testing) for tokio, smol and other executors |
 //! | turn the timers in your own event loop | [`Driver`](driver::Driver), also [without an operating system](design::platforms#without-an-operating-system) |
 //! | keep timers apart, or set a tolerance, a thread's name, a clock | [`Timer::builder`] |
+//! | have code that takes no timer use yours | [`Timer::scope`] |
 //! | fire millions of timers a second, or arm on many processors | [the guide](guide::many_processors) |
 //! | see how late timers are | [`Timer::stats`], [`Timer::lateness`]; metrics and tracing in [the guide](guide::watching) |
 //! | replace another crate's timers | [the guide](guide::migration) for tokio, futures-timer and async-io; [`compat`] |
@@ -59,7 +60,7 @@
 //!
 //! # Time
 //!
-//! Durations and instants are those of [`std::time`]. All arithmetic saturates: a deadline more
+//! Durations and instants are the types of [`std::time`]. All arithmetic saturates: a deadline more
 //! than 438 years ahead never comes. In suspend, [`Instant`] stops on Linux and macOS, and so do
 //! timers; on Windows it continues. A [`Timer`] can have a clock that continues everywhere, see
 //! [`ClockKind`](timer::ClockKind).
@@ -105,9 +106,9 @@
 //! | `pending` | `Timer::pending`, a list of the armed timers with the places that made them |
 //! | `tracing` | spans and events of tracing 0.1 for drivers and late timers |
 //!
-//! A version in a name is that of the other crate. Its next version will be another feature beside
-//! it. The `Stream` of [`Interval`] and the `FusedFuture` of [`Sleep`] are futures-core's and need
-//! no feature.
+//! A version in a feature's name is the other crate's. The next version of that crate will be
+//! another feature beside it. The `Stream` of [`Interval`] and the `FusedFuture` of [`Sleep`] are
+//! futures-core's and need no feature.
 //!
 //! The minimum version of Rust holds without features. With them, a dependency may need a later
 //! one.
@@ -117,9 +118,9 @@
 //! - [`guide`]: [coming from other timers](guide::migration), [tests](guide::testing), [wakers and
 //!   callbacks](guide::foreign_code), [`fork`](guide::fork), [libraries that take any
 //!   timer](guide::generic), [metrics and tracing](guide::watching), [many
-//!   processors](guide::many_processors).
-//! - [`design`]: [how it works](design::architecture), [what could go wrong](design::hazards) and
-//!   [how that is checked](design::proof), and [what is known of each system](design::platforms).
+//!   processors](guide::many_processors), [recipes](guide::recipes) for Python, C, games and more.
+//! - [`design`]: [how it works](design::architecture), [hazards](design::hazards), the
+//!   [checks](design::proof) against them, and [facts about each system](design::platforms).
 //!
 //! [`Instant`]: std::time::Instant
 //! [`SystemTime`]: std::time::SystemTime
@@ -203,6 +204,8 @@ pub mod guide {
     pub mod many_processors {}
     #[doc = include_str!("guide/migration.md")]
     pub mod migration {}
+    #[doc = include_str!("guide/recipes.md")]
+    pub mod recipes {}
     #[doc = include_str!("guide/testing.md")]
     pub mod testing {}
     #[doc = include_str!("guide/watching.md")]

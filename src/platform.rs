@@ -7,6 +7,12 @@ pub(crate) use imp::{PerShard, Wheel, per_shard};
 pub(crate) const IN_EVENT_LOOP: bool =
     cfg!(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"));
 
+/// True where an event loop may have a timeout for each sleep: in hosts that tie running code to
+/// the code that set its timeout. That shows only at run time. A bundle for pages is smaller
+/// without.
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+pub(crate) const OWN_WAITS: bool = cfg!(not(tourbillon_one_timeout));
+
 /// True where there is one shard: in an event loop there is one thread, and without an operating
 /// system a critical section would lock them all.
 pub(crate) const ONE_SHARD: bool = IN_EVENT_LOOP || cfg!(target_os = "none");

@@ -24,22 +24,31 @@ use crate::tolerance::{Due, Slack};
 /// [`Timer::never`](crate::Timer::never) and the methods of [`Timer`](crate::Timer) of the same
 /// names. Works on any executor, needs no pinning, and takes 32 bytes.
 ///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// # pollster::block_on(async {
+/// let start = Instant::now();
+/// tourbillon::sleep(Duration::from_millis(2)).await;
+/// assert!(start.elapsed() >= Duration::from_millis(2));
+/// # });
+/// ```
+///
 /// # Guarantees
 ///
 /// - Never early: it completes at its deadline or after, by the clock of its timer.
-/// - It is fired at its deadline, or with a [tolerance](Self::set_tolerance) up to that much later.
+/// - The driver fires it at its deadline, or up to its [tolerance](Self::set_tolerance) later.
 /// - Nothing is registered before the first poll that finds the deadline in the future. A deadline
-///   already past completes that very poll, without the driver. (If the poll cannot tell, as the
-///   kernel is late to move its own clock, or as it trusts a driver that is late, the driver fires
-///   it at once.)
-/// - While it is pending, the waker of the last poll is the one that is woken.
-/// - A poll completes it by the clock, whether or not the driver has fired it. It reads the clock,
-///   except that while a driver thread is parked with its alarm set for no later than the deadline,
-///   two kinds trust that the deadline is still to come: up to fifteen polls in a row with the same
-///   waker, and the first poll of a sleep that was made with a delay of 100 us or more, and not
-///   reset before that poll. A deadline that is past when the sleep is made completes its first
-///   poll in any case. Every poll reads the clock in browsers, and where the timer's clock counts
-///   suspend.
+///   already past completes that poll, without the driver. (A deadline that has just passed may
+///   look pending to a poll: while the kernel is late to move its own clock, or while the poll
+///   trusts a driver that is late. Then the driver fires it at once.)
+/// - While it is pending, a wake-up goes to the waker of the last poll.
+/// - A poll completes it by the clock, whether or not the driver has fired it. While the driver
+///   thread is parked until the deadline or an earlier time, some polls take its word that the
+///   deadline is still to come ([design](crate::design::architecture#what-happens)). A deadline
+///   already past when the sleep is made completes its first poll in any case.
 /// - Polled again after completion, it is ready again.
 ///
 /// # Cancel safety
@@ -55,24 +64,12 @@ use crate::tolerance::{Due, Slack};
 ///
 /// A poll also passes on the panic of a waker's clone, and panics if some 2^28 timers are armed
 /// in one shard.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::{Duration, Instant};
-///
-/// # pollster::block_on(async {
-/// let start = Instant::now();
-/// tourbillon::sleep(Duration::from_millis(2)).await;
-/// assert!(start.elapsed() >= Duration::from_millis(2));
-/// # });
-/// ```
 #[must_use = "futures do nothing unless polled or awaited"]
 pub struct Sleep {
     engine: EngineRef,
     /// The deadline in force.
     deadline: Tick,
-    /// Time after the deadline until which it may be fired.
+    /// The tolerance: it may be fired this much later than the deadline.
     slack: Slack,
     /// `None` or `AHEAD` while not armed, `SPENT` once completed. INVARIANT: any other was made by
     /// `engine`.
@@ -81,8 +78,8 @@ pub struct Sleep {
     watch: Watch,
 }
 
-/// Delay from which on the first poll may trust a parked driver: it comes sooner than that, unless
-/// the task did something else before. In nanoseconds.
+/// Shortest delay, in nanoseconds, for a first poll that may trust a parked driver. That poll comes
+/// sooner than this, unless the task did something else before.
 const AHEAD_NANOS: u64 = 100_000;
 
 /// [`Sleep::claim`], taken apart.
@@ -121,12 +118,12 @@ impl Sleep {
         Self { engine, deadline, slack, claim, watch: Watch::here() }
     }
 
-    /// The instant at which the sleep completes.
+    /// Returns the deadline.
     ///
     /// The time line of a timer begins 146 years before the timer was made and ends 438 years after
-    /// it. The deadline of a sleep that never ends, and one that is later than that end, is the
-    /// end, which no clock reaches. One that is earlier than the beginning is the beginning, where
-    /// the platform can represent it: as past as it was, but not the same instant.
+    /// it. No clock reaches that end. It is the deadline of a sleep that never ends, and stands for
+    /// every later deadline. Likewise the beginning stands for every earlier deadline, where the
+    /// platform can represent it: just as past, but not the same instant.
     ///
     /// # Examples
     ///
@@ -151,7 +148,7 @@ impl Sleep {
     /// assert!(!tourbillon::sleep(Duration::from_secs(60)).is_elapsed());
     /// ```
     pub fn is_elapsed(&self) -> bool {
-        // Not `has_passed`, which may take what has just come for pending.
+        // Not `has_passed`: it may report a deadline that has just come as pending.
         self.engine.get().clock().now() >= self.deadline
     }
 
@@ -159,9 +156,9 @@ impl Sleep {
     ///
     /// Later polls report the new deadline only, and a completed sleep is pending again. An armed
     /// sleep stays armed with its waker and needs no poll, even if it was reset to never in
-    /// between. A sleep that has fired or completed needs a poll, as its waker was used. So does
-    /// one that never had a deadline, as it was never armed. A wake-up for the old deadline that is
-    /// already under way may still arrive; it is harmless.
+    /// between. A sleep that has fired or completed needs a poll, because its waker is used up. So
+    /// does a sleep that never had a deadline, because it was never armed. A wake-up for the old
+    /// deadline that is already under way may still arrive; it is harmless.
     ///
     /// A reset to a later deadline takes no lock and moves nothing in the wheel: the driver sees
     /// the new deadline when it gets to the old one. A reset to an earlier deadline takes one shard
@@ -254,7 +251,7 @@ impl Sleep {
             Place::Completed => false,
             // Fired, if so, for a deadline before this one.
             Place::Armed(entry) => {
-                entry.is_postponed() && !engine.clock().has_passed(self.deadline)
+                may_be_early(engine, entry) && !engine.clock().has_passed(self.deadline)
             }
         };
         self.deadline = Tick::NEVER;
@@ -278,11 +275,12 @@ impl Sleep {
     }
 
     /// Changes how much later than its deadline the sleep may be fired, so that it shares a wake-up
-    /// with others. [`Builder::tolerance`](crate::timer::Builder::tolerance) says how; it sets the
-    /// tolerance that a timer's sleeps begin with, which is zero by default.
+    /// with others. [`Builder::tolerance`](crate::timer::Builder::tolerance) says how, and sets the
+    /// tolerance that all sleeps of a timer begin with (zero by default).
     ///
     /// The deadline stays, and so does the tolerance when that is reset. An armed sleep stays armed
-    /// and needs no poll. One that has completed stays so. More than 292 years count as 292 years.
+    /// and needs no poll; a completed sleep stays completed. More than 292 years count as 292
+    /// years.
     ///
     /// # Examples
     ///
@@ -317,7 +315,7 @@ impl Sleep {
         self
     }
 
-    /// When the driver is to fire it: what its entry is filed under.
+    /// When the driver is to fire it. The entry is filed under this.
     #[inline]
     fn due(&self) -> Due {
         if self.slack.is_none() {
@@ -331,7 +329,7 @@ impl Sleep {
         self.engine.get()
     }
 
-    /// A reference to what it is armed in next.
+    /// A reference to the engine that it is armed in next.
     pub(crate) fn engine_ref(&self) -> EngineRef {
         self.engine.current()
     }
@@ -395,8 +393,7 @@ impl Sleep {
         }
     }
 
-    /// Moves the entry to `due`. `is_later` says whether no part of the window in which it may be
-    /// fired is earlier than before.
+    /// Moves the entry to `due`. `is_later`: no part of its window is earlier than before.
     #[inline]
     fn move_entry(&self, engine: &Engine, entry: &Entry, due: Due, is_later: bool) {
         if !postpone(engine, entry, due, is_later) {
@@ -411,7 +408,7 @@ impl Sleep {
     #[inline]
     fn place(&self, engine: &Engine) -> Place<'_> {
         match &self.claim {
-            // A parent process's entry: not to be given back, as that takes a lock.
+            // A parent process's entry. Giving it back would take a lock, so it is not.
             Some(claim) if !claim.is_mark() && engine.is_inherited() => Place::Unarmed,
             // SAFETY: it is not a mark, so `self.engine` made it.
             Some(claim) if !claim.is_mark() => Place::Armed(unsafe { claim.entry() }),
@@ -420,11 +417,11 @@ impl Sleep {
         }
     }
 
-    /// Puts `then` in the place of the claim, and gives the entry back if there is one. Returns
-    /// whether there was one that had not fired.
+    /// Puts `then` in the place of the claim, and gives back the entry, if any. Returns whether
+    /// there was an entry that had not fired.
     ///
-    /// In this order, and last of all that the caller does: giving it back drops its waker, which
-    /// is foreign code and may panic.
+    /// In this order, and as the caller's last step: giving back an entry drops its waker, and
+    /// foreign code may panic.
     #[inline]
     fn disarm(&mut self, then: Option<Claim>, completed: bool) -> bool {
         self.watch.disarmed(|| self.engine.get());
@@ -441,7 +438,7 @@ impl Sleep {
         !engine.is_inherited() && unsafe { engine.withdraw(claim, completed) }
     }
 
-    /// Arms the sleep and reads no clock, so that the driver is what wakes `waker`, also if the
+    /// Arms the sleep and reads no clock, so `waker` is always woken by the driver, even if the
     /// deadline has come. `None` if it never does. The sleep is not armed before.
     ///
     /// Calls no foreign code, and may be called under a lock. The driver may wake at once, but is
@@ -457,16 +454,16 @@ impl Sleep {
             self.watch.disarmed(|| engine);
             self.engine = self.engine.current();
         }
-        let (claim, earliest) = self.engine.get().insert(due, waker);
+        let (claim, earliest) = self.engine.get().insert_call(due, waker);
         self.claim = Some(claim);
         self.watch.armed(|| self.engine.get(), self.deadline);
         Some(Enqueued { engine: self.engine.clone(), due_by: due.by, earliest })
     }
 
     /// Moves the deadline of a sleep that [`enqueue`](Self::enqueue) has armed, by the same rules:
-    /// calls no foreign code, and leaves it to a virtual clock's next move to fire what is due. One
-    /// that is not armed stays so. `delay` is the time until `deadline`, for a tolerance that is a
-    /// share of it.
+    /// calls no foreign code, and leaves firing a due sleep to the next move of a virtual clock. An
+    /// unarmed sleep stays unarmed. `delay` is the time until `deadline`, for a tolerance in
+    /// percent.
     ///
     /// If the waker is on its way already, [`has_come`](Self::has_come) says which deadline it is
     /// for once it is woken.
@@ -487,21 +484,23 @@ impl Sleep {
         Some(Enqueued { engine: self.engine.clone(), due_by: due.by, earliest })
     }
 
-    /// Returns whether the deadline in force may be later than the one that the driver fires or
-    /// has fired the sleep for.
+    /// Returns whether the driver may fire, or have fired, the sleep for a deadline before the one
+    /// in force.
     pub(crate) fn is_postponed(&self) -> bool {
-        matches!(self.place(self.engine.get()), Place::Armed(entry) if entry.is_postponed())
+        let engine = self.engine.get();
+        matches!(self.place(engine), Place::Armed(entry) if may_be_early(engine, entry))
     }
 
     /// Returns whether the deadline in force has come, for the waker of [`enqueue`](Self::enqueue)
     /// as it is woken: the driver may have fired for a deadline before a reset. `now` is the time,
     /// and may be anything unless the sleep [is postponed](Self::is_postponed).
     ///
-    /// The waker may be that of an entry before this one, which was fired and then
-    /// [split off](Self::split_off_entry). So the entry has to have fired, too.
+    /// The waker may belong to an earlier entry that was fired and then [split
+    /// off](Self::split_off_entry). So this entry has to have fired too.
     pub(crate) fn has_come(&self, now: Tick) -> bool {
-        let Place::Armed(entry) = self.place(self.engine.get()) else { return false };
-        entry.state() == State::Fired && (!entry.is_postponed() || now >= self.deadline)
+        let engine = self.engine.get();
+        let Place::Armed(entry) = self.place(engine) else { return false };
+        entry.state() == State::Fired && (!may_be_early(engine, entry) || now >= self.deadline)
     }
 
     /// Returns whether it is armed, or has completed.
@@ -515,8 +514,8 @@ impl Sleep {
         self.claim.as_ref().is_none_or(Claim::is_ahead)
     }
 
-    /// Unarms the sleep, under a lock: what is returned gives the entry back as it is dropped,
-    /// which may call foreign code.
+    /// Unarms the sleep, under a lock. Dropping the returned value gives the entry back, and may
+    /// call foreign code.
     pub(crate) fn split_off_entry(&mut self) -> impl Sized + use<> {
         let (engine, claim) = (self.engine.clone(), self.claim.take());
         let watch = self.watch.split_off();
@@ -552,7 +551,7 @@ impl Sleep {
         if self.deadline == Tick::NEVER {
             return Poll::Pending;
         }
-        // A driver that is late wakes the sleep as it comes to what it is parked for.
+        // A late driver wakes the sleep once it gets to the deadline that it is parked for.
         let trusts = self.claim.as_ref().is_some_and(Claim::is_ahead);
         if !(trusts && engine.is_attended(self.deadline))
             && engine.clock().has_passed(self.deadline)
@@ -580,7 +579,7 @@ impl Sleep {
         Poll::Pending
     }
 
-    /// Unarms the sleep, as it has no driver, and panics.
+    /// Unarms the sleep for want of a driver, and panics.
     #[cold]
     fn give_up(&mut self, error: SpawnError) -> ! {
         self.disarm(None, false);
@@ -597,7 +596,7 @@ impl Sleep {
                 Place::Unarmed => return self.poll_unarmed(waker),
             };
             if entry.state() == State::Fired {
-                let trusted = !entry.is_postponed();
+                let trusted = !may_be_early(engine, entry);
                 if trusted || engine.clock().has_passed(deadline) {
                     return self.complete();
                 }
@@ -609,10 +608,10 @@ impl Sleep {
                 return self.complete();
             }
             if entry.has_waker(waker) {
-                return self.attend(engine.look_for_driver());
+                return self.attend(engine.attend(entry, false));
             }
             if engine.replace_waker(entry, waker.clone()) {
-                return Poll::Pending;
+                return self.attend(engine.attend(entry, true));
             }
         }
     }
@@ -624,7 +623,13 @@ impl Sleep {
     }
 }
 
-/// Returns whether no part of the window in which the entry may be fired is earlier than before.
+/// Returns whether an entry that has fired does not show that the deadline in force has come.
+#[inline]
+fn may_be_early(engine: &Engine, entry: &Entry) -> bool {
+    entry.is_postponed() || !engine.fires_when_due()
+}
+
+/// Returns whether no part of the entry's window is earlier than before.
 #[inline]
 fn is_later(entry: &Entry, old: Due, due: Due) -> bool {
     due.by >= old.by && entry.has_at_most(due.margin)
@@ -633,8 +638,8 @@ fn is_later(entry: &Entry, old: Due, due: Due) -> bool {
 /// Notes in the entry that it is due at `due`, if that takes no lock. Returns whether it has.
 #[inline]
 fn postpone(engine: &Engine, entry: &Entry, due: Due, is_later: bool) -> bool {
-    // Only ever later than what the driver may have read: it may file the entry under any
-    // deadline it has seen. On a virtual clock equal deadlines fire in the order they were set,
+    // Only ever to a later deadline than any the driver may have read: it may file the entry under
+    // any deadline it has seen. On a virtual clock equal deadlines fire in the order they were set,
     // so there the wheel must follow at once.
     let postpones = is_later && !engine.clock().is_virtual();
     if postpones {
@@ -665,7 +670,7 @@ impl Enqueued {
 
 #[cold]
 pub(crate) fn cannot_start(error: SpawnError) -> ! {
-    panic!("cannot start the timer's driver thread: {error}")
+    panic!("cannot start the timer's driver: {error}")
 }
 
 impl Future for Sleep {

@@ -1,5 +1,5 @@
-//! Shared memory: what the crate takes from `std` for it, and the stand-ins for it in the models
-//! (loom's, which explore every interleaving of a few operations); and what takes its place without
+//! Shared memory: the parts of `std` that the crate uses for it, their stand-ins in the models
+//! (loom's, which explore every interleaving of a few operations), and their replacements without
 //! an operating system. No other module names `std::sync`, `std::thread`, `loom` or
 //! `critical_section`.
 
@@ -16,6 +16,8 @@ mod padded;
 mod processors;
 #[cfg(not(target_os = "none"))]
 mod set_once;
+#[cfg(unix)]
+mod signals;
 #[cfg(not(target_os = "none"))]
 mod waiters;
 
@@ -33,6 +35,8 @@ pub(crate) use padded::CachePadded;
 pub(crate) use processors::processors;
 #[cfg(not(target_os = "none"))]
 pub(crate) use set_once::SetOnce;
+#[cfg(unix)]
+pub(crate) use signals::unblock_signals;
 #[cfg(not(target_os = "none"))]
 pub(crate) use waiters::Waiters;
 
@@ -154,7 +158,7 @@ mod imp {
     /// Identity of a thread among all others, past and present.
     pub(crate) type ThreadId = usize;
 
-    /// A small number, counted up from zero by first use. Not `std`'s, which is not there while
+    /// A small number, counted up from zero by first use. Not `std`'s: that is not there while
     /// thread-local destructors run.
     pub(crate) fn this_thread() -> ThreadId {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -168,6 +172,15 @@ mod imp {
         })
     }
 
+    thread_local!(static SCOPED: Cell<*const ()> = const { Cell::new(std::ptr::null()) });
+
+    /// Gives the place for a pointer to the timer that is in scope on the calling thread; null if
+    /// none is.
+    #[inline]
+    pub(crate) fn with_scoped<R>(action: impl FnOnce(&Cell<*const ()>) -> R) -> R {
+        SCOPED.with(action)
+    }
+
     thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
 
     /// Gives the calling thread's depth in calls of foreign code.
@@ -175,11 +188,36 @@ mod imp {
         DEPTH.with(action)
     }
 
-    /// Starts a detached thread.
-    pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        // Of one type, as the code that starts a thread is there once for each.
+    /// A thread that was started. Dropped, it is detached.
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")))]
+    pub(crate) type Thread = std::thread::JoinHandle<()>;
+    /// There is none in a browser.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) type Thread = ();
+
+    /// Waits until a thread is gone, the destructors of its thread-local values included.
+    pub(crate) fn join(thread: Thread) {
+        #[cfg(not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")))]
+        // Its body catches all panics but its own.
+        let () = thread.join().unwrap_or(());
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        let () = thread;
+    }
+
+    /// Starts a thread, which leaves signals to the program's.
+    pub(crate) fn spawn(
+        name: &str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Thread> {
+        // Of one type: the code that starts a thread is there once for each.
         let body: Box<dyn FnOnce() + Send> = Box::new(body);
-        std::thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)
+        // In the parent, so that the thread never has another mask.
+        #[cfg(unix)]
+        let _blocked = crate::sync::signals::Blocked::begin();
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body)?;
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        let thread = drop(thread);
+        Ok(thread)
     }
 }
 
@@ -214,6 +252,14 @@ mod imp {
         loom::thread::current().id()
     }
 
+    std::thread_local!(static SCOPED: Cell<*const ()> = const { Cell::new(std::ptr::null()) });
+
+    /// Models have no timer in scope, so their threads share the place: they are a single thread of
+    /// the system.
+    pub(crate) fn with_scoped<R>(action: impl FnOnce(&Cell<*const ()>) -> R) -> R {
+        SCOPED.with(action)
+    }
+
     loom::thread_local!(static DEPTH: Cell<usize> = Cell::new(0));
 
     pub(crate) fn with_depth<R>(action: impl FnOnce(&Cell<usize>) -> R) -> R {
@@ -227,12 +273,20 @@ mod imp {
         REFUSED.with(|refused| refused.set(refuse));
     }
 
-    pub(crate) fn spawn(_name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    pub(crate) type Thread = loom::thread::JoinHandle<()>;
+
+    pub(crate) fn join(thread: Thread) {
+        thread.join().expect("it ends");
+    }
+
+    pub(crate) fn spawn(
+        _name: &str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Thread> {
         if REFUSED.with(Cell::get) {
             return Err(std::io::ErrorKind::WouldBlock.into());
         }
-        drop(loom::thread::spawn(body));
-        Ok(())
+        Ok(loom::thread::spawn(body))
     }
 
     std::thread_local!(static NAPS: Cell<usize> = const { Cell::new(0) });

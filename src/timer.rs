@@ -3,8 +3,12 @@
 
 mod builder;
 pub(crate) mod functions;
+#[cfg(not(target_os = "none"))]
+mod scope;
 pub(crate) mod shared;
 
+#[cfg(not(target_os = "none"))]
+pub use crate::error::EndDriverError;
 pub use crate::error::SetGlobalError;
 pub use crate::tolerance::Tolerance;
 pub use builder::Builder;
@@ -13,4 +17,6 @@ pub use builder::ClockKind;
 #[cfg(all(test, tourbillon_model))]
 pub(crate) use builder::by_hand;
 pub(crate) use functions::{never, sleep};
+#[cfg(not(target_os = "none"))]
+pub use scope::Scoped;
 pub(crate) use shared::Timer;

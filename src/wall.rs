@@ -1,8 +1,8 @@
 //! Wall time: sleeps until a time of day, and clocks in suspend.
 //!
-//! A [`Sleep`], and all that is made of it, uses a monotonic clock: one that is never set, and that
-//! on most systems stops in suspend. A [`WallSleep`] uses the clock that [`SystemTime::now`] reads,
-//! and follows it when it is set.
+//! A [`Sleep`], and everything made of it, uses a monotonic clock: it is never set, and stops in
+//! suspend on most systems. A [`WallSleep`] uses the clock that [`SystemTime::now`] reads, and
+//! follows it when it is set.
 //!
 //! # Steps
 //!
@@ -12,7 +12,8 @@
 //! - **Linux and Android**: the kernel gives notice of each step, whatever its cause (a timerfd on
 //!   `CLOCK_REALTIME` with `TFD_TIMER_CANCEL_ON_SET`), and every waiting [`WallSleep`] is woken and
 //!   reads the clock again at once. A thread that does nothing else, named `tourbillon-wall`, waits
-//!   for notices. The first [`WallSleep`] that waits starts it; it lives as long as the process.
+//!   for notices. The first [`WallSleep`] that waits starts it; it lives as long as the process, or
+//!   until [`Timer::end_driver`](crate::Timer::end_driver) finds that none waits.
 //!
 //!   A clock may also step without a notice: if a library fakes it (libfaketime), or in some
 //!   containers and virtual machines. So while a [`WallSleep`] waits, that thread wakes every 30
@@ -38,9 +39,8 @@
 //! Nothing here wakes a suspended machine. The column of macOS holds for Apple's other systems.
 //! Other systems are as macOS, but without a [`Boottime`](crate::timer::ClockKind::Boottime).
 //!
-//! The kernel of a virtual machine does not see it when the machine is paused or moved. What its
-//! clocks show afterwards is the hypervisor's choice. Once its wall clock is set right, that is a
-//! step.
+//! The kernel of a virtual machine does not see it when the machine is paused or moved. The
+//! hypervisor decides what its clocks show afterwards. Setting its wall clock right is a step.
 
 use std::fmt;
 use std::future::Future;
@@ -57,8 +57,8 @@ use crate::sleep::Sleep;
 use crate::tick::Tick;
 use crate::time::SystemTime;
 
-/// Makes a [`WallSleep`] that ends when the system's wall clock shows `target`. It follows the
-/// clock when that is set.
+/// Makes a [`WallSleep`] that ends when the system's wall clock shows `target`, even if the clock
+/// is set meanwhile.
 ///
 /// # Panics
 ///
@@ -77,7 +77,7 @@ use crate::time::SystemTime;
 /// ```
 #[cfg_attr(feature = "pending", track_caller)]
 pub fn sleep_until_wall(target: SystemTime) -> WallSleep {
-    WallSleep::new(Sleep::new(EngineRef::global(), Tick::NEVER), target)
+    WallSleep::new(Sleep::new(EngineRef::here(), Tick::NEVER), target)
 }
 
 /// A future that completes once the wall clock shows its target.
@@ -85,35 +85,6 @@ pub fn sleep_until_wall(target: SystemTime) -> WallSleep {
 /// Made by [`sleep_until_wall`] and
 /// [`Timer::sleep_until_wall`](crate::Timer::sleep_until_wall). Works on any executor, and needs no
 /// pinning.
-///
-/// # Guarantees
-///
-/// - Never early: it completes in a poll that has just seen the wall clock show the target or a
-///   later time. A target already past completes the first poll, without the driver.
-/// - Steps of the wall clock are followed in both directions: at once where the system gives notice
-///   of them (Linux, Android, virtual clocks), and otherwise within 30 seconds; see the
-///   [module](self).
-/// - While it is pending, the waker of the last poll is woken: at the target, and at each step, so
-///   that the next poll reads the clock again.
-/// - Polled again after completion, it is ready again, even if the clock was set back since.
-///
-/// Any [`SystemTime`] is a valid target. One that is more than 438 years ahead never comes, unless
-/// the clock is set closer to it.
-///
-/// The timer's driver wakes its wakers; at a step, the thread that waits for steps does. A panic of
-/// a waker is caught there. At a step of a virtual clock it is counted too, in
-/// [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
-///
-/// # Cancel safety
-///
-/// Dropping it cancels it at once: its place in the wheel and its wakers are gone when the drop
-/// returns. If it was polled, that takes one shard lock, and the lock of the list of waiting
-/// sleeps.
-///
-/// # Panics
-///
-/// Panics as a [`Sleep`] does, in a poll that has to start the driver thread and cannot. Failure to
-/// start the thread that waits for steps is not an error; see the [module](self).
 ///
 /// # Examples
 ///
@@ -137,10 +108,39 @@ pub fn sleep_until_wall(target: SystemTime) -> WallSleep {
 /// assert!((&mut sleep).now_or_never().is_some());
 /// # std::io::Result::Ok(())
 /// ```
+///
+/// # Guarantees
+///
+/// - Never early: it completes in a poll that has just seen the wall clock show the target or a
+///   later time. A target already past completes the first poll, without the driver.
+/// - Steps of the wall clock are followed in both directions: at once where the system gives notice
+///   of them (Linux, Android, virtual clocks), and otherwise within 30 seconds; see the
+///   [module](self).
+/// - While it is pending, the waker of the last poll is woken: at the target, and at each step, so
+///   that the next poll reads the clock again.
+/// - Polled again after completion, it is ready again, even if the clock was set back since.
+///
+/// Any [`SystemTime`] is a valid target. A target more than 438 years ahead never comes, unless the
+/// clock is set closer to it.
+///
+/// The timer's driver wakes its wakers; at a step, the thread that waits for steps does. A panic of
+/// a waker is caught there. At a step of a virtual clock it is counted too, in
+/// [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
+///
+/// # Cancel safety
+///
+/// Dropping it cancels it at once: its place in the wheel and its wakers are gone when the drop
+/// returns. If it was polled, that takes one shard lock, and the lock of the list of waiting
+/// sleeps.
+///
+/// # Panics
+///
+/// Panics as a [`Sleep`] does, in a poll that has to start the driver thread and cannot. Failure to
+/// start the thread that waits for steps is not an error; see the [module](self).
 #[must_use = "futures do nothing unless polled or awaited"]
 pub struct WallSleep {
     /// Ends when the wall clock will show the target, if it is not set; or, where steps are not
-    /// announced, when to read the clock again.
+    /// announced, when to read the clock again. A wheel for wall times would have to turn back.
     sleep: Sleep,
     target: SystemTime,
     key: Registration,
@@ -165,7 +165,7 @@ impl WallSleep {
         Self { sleep, target, key: Registration::new(), state: State::Idle }
     }
 
-    /// The wall time at which the sleep completes.
+    /// Returns the target.
     ///
     /// # Examples
     ///
@@ -246,10 +246,10 @@ impl WallSleep {
         self.sleep.engine().clock()
     }
 
-    /// Sets the sleep for the target, by what the wall clock shows now.
+    /// Sets the sleep for the target, by the present wall time.
     fn aim(&mut self, registered: bool) {
         let clock = self.clock();
-        // In this order: what time passes in between makes the sleep end early, and look again.
+        // In this order: time that passes in between makes the sleep end early, and look again.
         let now = clock.now();
         let left = self.target.duration_since(clock.wall_now()).unwrap_or(Duration::ZERO);
         let delay = if registered { left } else { left.min(RECHECK) };
@@ -276,8 +276,7 @@ impl WallSleep {
         self.sleep.cancel();
     }
 
-    /// Changes to `state`, and forgets the waker; in this order, as its drop is foreign code and
-    /// may panic.
+    /// Changes to `state`, and then forgets the waker: its drop is foreign code and may panic.
     fn leave(&mut self, state: State) {
         if std::mem::replace(&mut self.state, state) == (State::Waiting { registered: true }) {
             self.clock().steps().forget(&self.key);

@@ -14,7 +14,7 @@ use crate::time::Instant;
 pub(crate) struct Clock(StdArc<dyn Fn() -> Instant + Send + Sync>);
 
 impl Clock {
-    /// Reads `now`, which is foreign code, and is called with no lock held.
+    /// Reads `now`: foreign code, called with no lock held.
     pub(crate) fn given(now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         let now: Box<dyn Fn() -> Instant + Send + Sync> = Box::new(now);
         Self(now.into())
@@ -35,6 +35,11 @@ impl Clock {
 
     pub(crate) fn until(&self, deadline: Tick) -> Duration {
         deadline.since(self.now())
+    }
+
+    /// There is no coarse clock.
+    pub(crate) fn coarse(&self) -> Option<Tick> {
+        None
     }
 
     pub(crate) fn moved_past(&self, _: Tick) -> Option<Tick> {

@@ -9,11 +9,11 @@ use crate::clock::notices::{Notice, Notices, Recheck};
 use crate::foreign::{Running, guarded};
 use crate::fork::{self, Generation, PerProcess};
 use crate::sync::unmodelled::AtomicU64;
-use crate::sync::{Mutex, MutexGuard, Ordering, SetOnce, lock, spawn};
+use crate::sync::{Mutex, MutexGuard, Ordering, SetOnce, Thread, join, lock, spawn};
 
-/// Period at which the wall clock is compared with the monotonic one, in case there was no notice
-/// of a step. Seldom enough to cost nothing that can be measured; and half of cron's minute, so
-/// that what a step makes due is still on time when it is found.
+/// Period of comparing the wall clock with the monotonic one, in case there was no notice of a
+/// step. Seldom enough to cost nothing that can be measured; and half of cron's minute, so a job
+/// that a step makes due is still on time when the step is found.
 pub(crate) const RECHECK: Duration = Duration::from_secs(30);
 
 /// The name of the thread that waits for steps of the system's clock.
@@ -28,11 +28,14 @@ const WATCHER: &str = "tourbillon-wall";
 /// There may be steps without a notice (a preloaded library that fakes the clock). So the thread
 /// that waits for notices also compares the two clocks every [`RECHECK`], while a waker is
 /// registered that [needs](Need) it. It announces a step if they show one since the last that it
-/// announced, or since it was started, which was before any waker was registered.
+/// announced, or since its start. It starts before any waker is registered. The driver is not that
+/// thread: to wait for a file too would cost each park and unpark a system call.
 #[derive(Debug)]
 pub(crate) struct Steps {
     source: Source,
     waiting: PerProcess<Mutex<Waiting>>,
+    /// Held by a thread that ends the watcher, until that is gone.
+    ends: PerProcess<Mutex<()>>,
 }
 
 /// Source of the announcements of steps.
@@ -56,13 +59,13 @@ struct Waiting {
 struct Wakers {
     /// `None` is a place that is free.
     places: Vec<Option<Registered>>,
-    /// Those that are free, and some at the end that were given back.
+    /// The free places, and some at the end that were given back.
     free: Vec<usize>,
 }
 
 #[derive(Debug)]
 struct Registered {
-    /// That of its [`Registration`].
+    /// The number of its [`Registration`].
     number: u64,
     need: Need,
     waker: Waker,
@@ -75,14 +78,14 @@ impl Wakers {
         self.places.get_mut(key.place).filter(|place| place.as_ref().is_some_and(is_own))
     }
 
-    /// Registers `waker` in the place of `key`'s, which is returned if there is one.
+    /// Registers `waker` in the place of `key`'s waker, and returns that, if any.
     fn insert(&mut self, key: &mut Registration, need: Need, waker: Waker) -> Option<Registered> {
         let registered = Some(Registered { number: key.number, need, waker });
         if let Some(known) = self.find(key) {
             return std::mem::replace(known, registered);
         }
-        // Those that were given back since they came free are passed over. None of them is there
-        // again, as places are added only once none is listed.
+        // Skips places that were given back since they came free. None of them exists again: places
+        // are added only once none is listed.
         let len = self.places.len();
         let free = std::iter::from_fn(|| self.free.pop()).find(|place| *place < len);
         key.place = free.unwrap_or_else(|| {
@@ -101,7 +104,7 @@ impl Wakers {
         }
         let len = self.places.len();
         if len <= self.places.capacity() / 4 {
-            // What a crowd took goes back. So seldom that it costs each removal little.
+            // The places of a crowd are given back, so seldom that it costs each removal little.
             self.places.shrink_to(2 * len);
             self.free.retain(|place| *place < len);
             self.free.shrink_to(2 * len);
@@ -120,13 +123,14 @@ enum Announcer {
     Watcher {
         recheck: Recheck,
         running: bool,
+        thread: Thread,
     },
 }
 
 impl Announcer {
     /// Makes the watcher, if there is one, compare the clocks every [`RECHECK`].
     fn recheck(&mut self) -> io::Result<()> {
-        if let Self::Watcher { recheck, running: running @ false } = self {
+        if let Self::Watcher { recheck, running: running @ false, .. } = self {
             recheck.start(RECHECK)?;
             *running = true;
         }
@@ -195,7 +199,8 @@ impl Steps {
     }
 
     fn new(source: Source) -> Self {
-        Self { source, waiting: PerProcess::new(Waiting::from(source)) }
+        let waiting = PerProcess::new(Waiting::from(source));
+        Self { source, waiting, ends: PerProcess::new(Mutex::new(())) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -207,15 +212,15 @@ impl Steps {
         {
             let mut waiting = self.lock();
             if matches!(waiting.announcer, Announcer::Nobody) {
-                let Ok(recheck) = start_watcher() else { return Watch::Unannounced };
-                waiting.announcer = Announcer::Watcher { recheck, running: false };
+                let Ok((recheck, thread)) = start_watcher() else { return Watch::Unannounced };
+                waiting.announcer = Announcer::Watcher { recheck, running: false, thread };
             }
             let known = waiting.wakers.find(key).and_then(|known| known.as_ref());
             if known.is_some_and(|known| known.waker.will_wake(waker)) {
                 return Watch::Kept;
             }
         }
-        // Cloned and dropped with the lock released, as both are foreign code.
+        // Cloned and dropped with the lock released: both are foreign code.
         let waker = waker.clone();
         let mut waiting = self.lock();
         let announced = match need {
@@ -257,6 +262,25 @@ impl Steps {
         if needed { announcer.recheck() } else { Ok(()) }
     }
 
+    /// Ends the watcher, unless a waker is registered, and waits until it is gone. The next
+    /// registration starts another. Not to be called on a thread that it may wait for.
+    pub(crate) fn end_watcher(&self) {
+        let _ends = lock(self.ends.get(|_| Mutex::new(())));
+        let mut waiting = self.lock();
+        if waiting.wakers.places.iter().flatten().next().is_some() {
+            return;
+        }
+        if let Announcer::Watcher { .. } = waiting.announcer {
+            let watcher = std::mem::replace(&mut waiting.announcer, Announcer::Nobody);
+            drop(waiting);
+            let Announcer::Watcher { recheck, thread, .. } = watcher else { return };
+            // A watcher that cannot be reached is left alone.
+            if recheck.end().is_ok() {
+                join(thread);
+            }
+        }
+    }
+
     /// Notes that steps are no longer announced, and wakes all.
     pub(crate) fn stop_announcing(&self) {
         self.lock().announcer = Announcer::Nobody;
@@ -266,26 +290,33 @@ impl Steps {
 
 /// Starts the thread that announces the steps of the system's clock.
 ///
-/// The watcher lives as long as the process. Once this returns, each step that the system gives
-/// notice of is announced, and so is any other while the time of the recheck is running.
+/// The watcher lives until it [is ended](Steps::end_watcher). Once this returns, each step that the
+/// system gives notice of is announced, and so is any other while the time of the recheck is
+/// running.
 #[cold]
-fn start_watcher() -> io::Result<Recheck> {
+fn start_watcher() -> io::Result<(Recheck, Thread)> {
     let (notices, recheck) = Notices::subscribe()?;
     let clocks = Both::now();
-    spawn(WATCHER, move || {
+    let thread = spawn(WATCHER, move || {
+        // For life: no thread waits for itself.
+        std::mem::forget(Running::begin());
         let steps = Steps::of_the_system();
-        // Ends with an error: there will be no more notices.
-        let _ = announce_all(steps, notices, clocks);
-        steps.stop_announcing();
+        if announce_all(steps, notices, clocks).is_err() {
+            // There will be no more notices.
+            steps.stop_announcing();
+        }
     })?;
-    Ok(recheck)
+    Ok((recheck, thread))
 }
 
-/// Announces the steps of the system's clock. `clocks` show none yet.
+/// Announces the steps of the system's clock, until it is to end. `clocks` show none yet.
 fn announce_all(steps: &Steps, mut notices: Notices, mut clocks: Both) -> io::Result<()> {
     let generation = Generation::at_birth();
     loop {
         let notice = notices.wait()?;
+        if notice == Notice::End {
+            return Ok(());
+        }
         let now = Both::now();
         if notice == Notice::Step || now.shows_step_since(&clocks) {
             // Before the announcement: a step after this reading is the next one.
@@ -308,7 +339,7 @@ mod tests {
 
     use super::*;
 
-    /// A waker, and what is counted up as long as it is registered.
+    /// A waker, and a reference whose count is higher while it is registered.
     fn waker() -> (Waker, Arc<impl std::task::Wake>) {
         struct Nothing;
         impl std::task::Wake for Nothing {

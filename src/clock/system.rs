@@ -1,4 +1,4 @@
-//! The system's clocks: the monotonic one, and one that counts suspend.
+//! The system's clocks: the monotonic clock, and the clock that counts suspend.
 
 #[cfg_attr(
     all(
@@ -9,12 +9,21 @@
 )]
 #[cfg_attr(not(any(unix, windows)), path = "system/boottime/none.rs")]
 mod boottime;
-#[cfg_attr(not(target_os = "linux"), path = "system/no_coarse.rs")]
+#[cfg_attr(
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
+    path = "system/performance.rs"
+)]
+#[cfg_attr(
+    not(any(
+        target_os = "linux",
+        all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+    )),
+    path = "system/no_coarse.rs"
+)]
 mod coarse;
 
 use crate::clock::TimeLine;
 use crate::tick::Tick;
-use crate::time::Instant;
 
 pub(crate) use boottime::Boottime;
 use coarse::Coarse;
@@ -33,12 +42,16 @@ impl Monotonic {
     }
 
     pub(super) fn now(&self) -> Tick {
-        self.line.tick(Instant::now()).min(Tick::LAST)
+        self.coarse.exact_now(&self.line).min(Tick::LAST)
     }
 
-    /// The time, or a little earlier.
-    pub(super) fn coarse_now(&self) -> Tick {
-        self.coarse.now().unwrap_or_else(|| self.now())
+    pub(super) fn coarse(&self) -> Option<Tick> {
+        self.coarse.now()
+    }
+
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(super) fn last_reading(&self) -> Tick {
+        self.coarse.last()
     }
 
     #[inline]

@@ -75,8 +75,8 @@ pub struct Driver {
 pub enum Budget {
     /// Fires no more than so many timers; with 0, none.
     Timers(usize),
-    /// Fires no further timer once the clock shows this instant, which is read after each batch of
-    /// up to 32 timers. Fires one batch even if the instant is past.
+    /// Fires no further timer once the clock shows this instant. Reads it after each batch of up to
+    /// 32 timers. Fires one batch even if the instant is past.
     Until(Instant),
 }
 
@@ -88,8 +88,9 @@ pub struct Turn {
     pub fired: usize,
     /// When to turn again at the latest; `None` if nothing is pending.
     ///
-    /// Not later than the earliest pending deadline. It may be earlier if the earliest timer was
-    /// cancelled or reset to later. Then the next turn fires nothing, and reports a later instant.
+    /// Not later than any timer's deadline, or with a [tolerance](crate::timer::Builder::tolerance)
+    /// the end of its window. It may be earlier than all of these if a timer was cancelled or reset
+    /// to later. Then the next turn fires nothing, and reports a later instant.
     pub next: Option<Instant>,
     /// True if the [`Budget`] ran out first. Then more may be due, `next` has come already, and the
     /// hook is not called: turn again before you wait.
@@ -102,13 +103,13 @@ impl Driver {
         Self { timer, batch: WakeBatch::new(), bell, first: 0 }
     }
 
-    /// Fires every timer that is due, in batches and with no lock held, and returns what comes
-    /// next.
+    /// Fires every timer that is due, in batches and with no lock held, and returns the next turn's
+    /// time.
     ///
-    /// After it, the hook is called once if a timer is armed that is earlier than [`Turn::next`],
-    /// or any timer if that is `None`. Turn before each wait; a turn with nothing due and no window
-    /// open takes no lock, and reads one cache line for each eight shards, or two while there are
-    /// sleeps with a tolerance.
+    /// After it, the hook is called once if a timer is armed that has to be fired before
+    /// [`Turn::next`], or any timer if that is `None`. Turn before each wait; a turn with nothing
+    /// due and no window open takes no lock, and reads one cache line for each eight shards, or two
+    /// while there are sleeps with a tolerance.
     ///
     /// A waker that panics does not keep others from being woken. The panic is caught, and counted
     /// in [`Stats::waker_panics`](crate::stats::Stats::waker_panics). A waker must not block on a
@@ -121,7 +122,7 @@ impl Driver {
     /// do between two crowds of timers. [`Turn::more`] says whether something is left to be done.
     ///
     /// Turns that are cut short visit the shards in rotation, so that no timer waits for good
-    /// behind those of another shard. Within a shard the order is kept.
+    /// behind another shard's. Within a shard the order is kept.
     ///
     /// # Examples
     ///
@@ -192,8 +193,8 @@ impl Driver {
     }
 
     /// Returns how long the loop may wait before it turns again, by the timer's clock; `None` if
-    /// nothing is pending. Zero if a turn is due: before the first one, after one that was cut
-    /// short, and once the hook has been called.
+    /// nothing is pending. Zero if a turn is due: before the first turn, after a turn cut short,
+    /// and once the hook has been called.
     ///
     /// The result is [`Turn::next`] of the last turn, seen from now. Reads the clock, and takes no
     /// lock.
@@ -236,7 +237,7 @@ impl Driver {
     pub fn max_wait(&self) -> Option<Duration> {
         let engine = self.timer.engine();
         match engine.alarm().plan() {
-            Some(Plan::Park | Plan::End) => None,
+            Some(Plan::Park) => None,
             Some(Plan::ParkUntil(next)) => Some(next.since(engine.clock().now())),
             None => Some(Duration::ZERO),
         }
@@ -247,9 +248,9 @@ impl Driver {
     /// `AsyncFd`.
     ///
     /// The descriptor is readable until the first turn, from the instant that a turn reported on
-    /// ([`Turn::next`]), after a turn that was cut short, and once the hook would be called, which
-    /// may then do nothing. Each turn makes it unreadable again by itself. Do not read from it, and
-    /// turn when it is readable, rather than in every round.
+    /// ([`Turn::next`]), after a turn that was cut short, and once the hook would be called. The
+    /// hook may then do nothing. Each turn makes it unreadable again by itself. Do not read from
+    /// it, and turn when it is readable, rather than in every round.
     ///
     /// All calls return the same descriptor, a `timerfd` that is close-on-exec. After the first,
     /// each turn costs one more system call. On a virtual clock it does not become readable by

@@ -9,5 +9,6 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<(), SpawnError> {
     match engine.driven_by() {
         DrivenBy::Thread(thread) => match *thread {},
         DrivenBy::Hand(_) | DrivenBy::Clock => Ok(()),
+        DrivenBy::Task(task) => task.start(engine),
     }
 }

@@ -1,48 +1,68 @@
 //! The thread that turns the wheels, and parks until the earliest deadline.
 
 use std::io;
+use std::mem::forget;
 use std::time::Duration;
 
 use crate::driver::pacing::Pacer;
 use crate::engine::{DrivenBy, Engine, Plan, WakeBatch};
-use crate::sync::{Arc, lock, sleep, spawn};
+use crate::foreign::Running;
+use crate::sync::{Arc, join, lock, sleep, spawn};
 use crate::tick::Tick;
 use crate::trace::DriverLife;
 
 /// Deadlines further off than this are first waited for coarsely: the driver parks until the last
 /// multiple of `FAR` before the deadline. So timers that are each armed a little earlier than the
 /// last, but far off, do not each unpark the driver, and a far timer costs one wake-up more. While
-/// there are timers with a tolerance, which is for fewer wake-ups, none is waited for so.
+/// there are timers with a tolerance, none is waited for so: a tolerance is for fewer wake-ups.
 const FAR: Duration = Duration::from_nanos(1 << 28);
 
 /// Parts of a pass, of one lock each, after which another scan follows: some 2,000 fires, or 8,000
-/// entries filed again, in about a millisecond. What has come due in another shard meanwhile waits
-/// for no more of this one. The models have passes cut short all the same.
+/// entries filed again, in about a millisecond. Timers that come due in another shard meanwhile
+/// wait for no more of this one. The models have passes cut short all the same.
 const PARTS: u32 = if cfg!(all(test, tourbillon_model)) { 2 } else { 64 };
 
-/// Starts the engine's thread unless it runs.
+/// Starts the engine's thread, or the task in its place, unless it runs.
 #[cold]
 pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
-    let DrivenBy::Thread(thread) = engine.driven_by() else { return Ok(()) };
-    let mut running = lock(&thread.running);
-    if !*running {
+    let thread = match engine.driven_by() {
+        DrivenBy::Thread(thread) => thread,
+        DrivenBy::Task(task) => return task.start(engine),
+        DrivenBy::Hand(_) | DrivenBy::Clock => return Ok(()),
+    };
+    let mut life = lock(&thread.life);
+    if life.thread.is_none() {
         let engine = Arc::clone(engine);
-        spawn(&thread.name, move || run(&engine))?;
-        *running = true;
+        life.thread = Some(spawn(&thread.name, move || run(&engine))?);
     }
     Ok(())
+}
+
+/// Ends the engine's thread if nothing is armed, and waits until it is gone. Otherwise returns the
+/// number of armed timers. Not to be called by a thread that the driver may wait for.
+pub(crate) fn end(engine: &Engine) -> Result<(), usize> {
+    let DrivenBy::Thread(thread) = engine.driven_by() else { return Ok(()) };
+    let _ends = lock(&thread.ends);
+    let life = lock(&thread.life);
+    if life.thread.is_none() {
+        return Ok(());
+    }
+    thread.ask_to_end(engine, life).map(join)
 }
 
 /// The life of a driver thread.
 fn run(engine: &Arc<Engine>) {
     let DrivenBy::Thread(thread) = engine.driven_by() else { return };
+    // For life, the destructors of thread-local values included: no thread waits for itself.
+    forget(Running::begin());
     let life = DriverLife::begin(&thread.name, engine.shards());
     let clock = engine.clock();
     let mut batch = WakeBatch::new();
     let mut pacer = Pacer::starting_at(clock.now());
     let mut park_limit = thread.watch_resumes.map(|watch| watch(engine));
     minimise_timer_slack();
-    // The first shard of the next pass, and how many timers were fired by those that it continues.
+    // The first shard of the next pass, and how many timers the passes that it continues have
+    // fired.
     let (mut first, mut fired) = (0, 0);
     loop {
         let delay = pacer.delay(clock.now());
@@ -61,13 +81,19 @@ fn run(engine: &Arc<Engine>) {
             continue;
         }
         pacer.passed(now, std::mem::take(&mut fired));
-        if pass.over {
-            let mut running = lock(&thread.running);
-            if engine.alarm().commit(Plan::End) {
-                *running = false;
+        match engine.left_at_close() {
+            Some(0) => {
+                let mut own = lock(&thread.life);
+                if !engine.try_to_leave() {
+                    continue;
+                }
+                if let Some(handle) = own.thread.take() {
+                    thread.answer(engine, &mut own, Ok(handle));
+                }
                 return;
             }
-            continue;
+            Some(armed) => thread.refuse_to_end(engine, armed),
+            None => {}
         }
         let plan = plan(pass.next, now, pass.has_windows);
         if engine.alarm().commit(plan) {
@@ -95,9 +121,11 @@ fn minimise_timer_slack() {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
         const NANOSECONDS: libc::c_ulong = 1;
+        // The call is of five words, and valgrind looks at each.
+        const NONE: libc::c_ulong = 0;
         // SAFETY: this operation takes one number and concerns the calling thread only. If it
         // fails, sleeps end a little later.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, NANOSECONDS) };
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, NANOSECONDS, NONE, NONE, NONE) };
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
+use std::iter;
+use std::mem;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -9,7 +11,7 @@ use std::time::Duration;
 use crate::clock::{VirtualTime, saturating_add};
 use crate::driver::hold::{Hold, Holds, Tracked};
 use crate::driver::spawn::{self, Spawned, Task};
-use crate::engine::{Engine, WakeBatch};
+use crate::engine::{Engine, WakeBatch, mixed};
 use crate::sync::{Arc, SetOnce, StdArc};
 use crate::tick::Tick;
 use crate::time::{Instant, SystemTime};
@@ -24,15 +26,14 @@ use crate::time::{Instant, SystemTime};
 ///
 /// Moving the clock fires the timers that are due. [`advance`](Self::advance) stops at each
 /// deadline in turn, sets the clock to it, and wakes its sleeps. Equal deadlines are woken in the
-/// order in which they were set, within one shard; a timer on a virtual clock has one shard by
-/// default.
+/// order they were set in, within one shard; a timer on a virtual clock has one shard by default.
 ///
 /// The clock moves by itself only in [`block_on`](Self::block_on).
 ///
-/// A waker or a callback may move clocks: its own, and those of other timers. It never waits for
-/// another thread that moves one, since that thread's wakers may move clocks too: it then adds to
-/// how far that thread moves it, and returns. So clocks whose wakers advance each other, on any
-/// threads, all arrive.
+/// A waker or a callback may move clocks: its own, and other timers'. It never waits for another
+/// thread that moves one, since that thread's wakers may move clocks too: it then adds to how far
+/// that thread moves it, and returns. So clocks whose wakers advance each other, on any threads,
+/// all arrive.
 ///
 /// Clones are the same clock.
 ///
@@ -67,13 +68,152 @@ struct Inner {
     time: Arc<VirtualTime>,
     engine: SetOnce<Arc<Engine>>,
     holds: Holds,
+    /// Seed of the order of equal deadlines.
+    seed: Option<u64>,
+    /// Clock that moves this one, if it is a node.
+    leader: Option<VirtualClock>,
+    /// Timers of its nodes.
+    nodes: SetOnce<Box<Node>>,
+}
+
+/// The timer of a node, in a list that only grows, so that a child process needs no lock for it.
+struct Node {
+    time: Arc<VirtualTime>,
+    engine: Arc<Engine>,
+    next: SetOnce<Box<Node>>,
+}
+
+impl Drop for Node {
+    /// One after the other: a long list would take much of the stack.
+    fn drop(&mut self) {
+        let mut rest = mem::replace(&mut self.next, SetOnce::new());
+        while let Some(node) = rest.get_mut() {
+            rest = mem::replace(&mut node.next, SetOnce::new());
+        }
+    }
+}
+
+/// The earliest deadline of one timer.
+struct Due<'a> {
+    /// Its tick by the clock that is moved.
+    at: Tick,
+    /// Deadline by the timer's own clock.
+    deadline: Tick,
+    /// Its turn among equal ones.
+    turn: u64,
+    time: &'a VirtualTime,
+    engine: &'a Arc<Engine>,
 }
 
 impl VirtualClock {
     /// Creates a clock that shows the present instant, and stands still.
     pub fn new() -> Self {
-        let time = Arc::new(VirtualTime::new());
-        Self { inner: Arc::new(Inner { time, engine: SetOnce::new(), holds: Holds::new() }) }
+        Self::with(None)
+    }
+
+    /// Creates a clock that wakes timers with equal deadlines in an order by `seed`, in place of
+    /// the order they were set in. So a simulation finds code that relies on their order, and finds
+    /// it again with the same seed.
+    ///
+    /// The order depends on the seed, on how far the clock has moved, and on the order the timers
+    /// were set in: neither on addresses nor on real time. So the same program with the same seed
+    /// has the same order, on one thread and with one shard, the default. Different deadlines keep
+    /// their order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
+    ///
+    /// fn order(seed: u64) -> Vec<u32> {
+    ///     let clock = VirtualClock::seeded(seed);
+    ///     let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    ///     let (tell, order) = mpsc::channel();
+    ///     for n in 0..10 {
+    ///         let tell = tell.clone();
+    ///         timer.sleep(Duration::from_secs(1)).call(move || tell.send(n).unwrap()).detach();
+    ///     }
+    ///     clock.advance(Duration::from_secs(1));
+    ///     order.try_iter().collect()
+    /// }
+    ///
+    /// assert_eq!(order(7), order(7));
+    /// assert_ne!(order(7), order(8));
+    /// ```
+    pub fn seeded(seed: u64) -> Self {
+        Self::with(Some(seed))
+    }
+
+    fn with(seed: Option<u64>) -> Self {
+        Self::of(VirtualTime::new(), Holds::new(), seed, None)
+    }
+
+    fn of(time: VirtualTime, holds: Holds, seed: Option<u64>, leader: Option<Self>) -> Self {
+        let (time, engine, nodes) = (Arc::new(time), SetOnce::new(), SetOnce::new());
+        Self { inner: Arc::new(Inner { time, engine, holds, seed, leader, nodes }) }
+    }
+
+    /// Creates a node: a clock that is moved by this one and drifts. It gains `drift_ppm`
+    /// nanoseconds in each millisecond, or loses them. For a simulation of machines, each with a
+    /// timer on a clock of its own.
+    ///
+    /// A node begins at the present of this clock, and counts whole nanoseconds. A timer on it
+    /// fires as the node's clock comes to the deadline, in the very nanosecond of this clock,
+    /// however far both have gone. Durations and instants at the node are by its clock. Its wall
+    /// drifts along; [`set_wall`](Self::set_wall) makes it differ by more.
+    ///
+    /// To move either clock moves both, and all other nodes, to each deadline in turn. Timers that
+    /// are due in one nanosecond of this clock fire clock by clock: this clock's, then the nodes'
+    /// in the order in which their timers were built; or in an order by the [seed](Self::seeded).
+    /// This clock's [`next_deadline`](Self::next_deadline) and [`pending`](Self::pending) cover all
+    /// timers, a node's its own timer. [Holds](Self::hold) are shared. A node of a node is another
+    /// node of this clock.
+    ///
+    /// The timer of a node stays with this clock, and each move looks at it. So let a machine that
+    /// starts again have its old timer.
+    ///
+    /// # Panics
+    ///
+    /// If the clock would stand still or run back, at -1,000,000 or less.
+    ///
+    /// # Examples
+    ///
+    /// A lease is not used for longer than it is granted, though both clocks drift:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::future::join;
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
+    ///
+    /// let world = VirtualClock::new();
+    /// let [grants, holds] = [200, -200].map(|drift_ppm| {
+    ///     Timer::builder().virtual_clock(&world.node(drift_ppm)).build().unwrap()
+    /// });
+    /// let start = world.now();
+    /// let lease = Duration::from_secs(10);
+    /// let margin = lease / 1000; // for twice 500 ppm
+    /// let (ended_at, unused_at) = world.block_on(join(
+    ///     async { grants.sleep(lease).await; world.now() },
+    ///     async { holds.sleep(lease - margin).await; world.now() },
+    /// ));
+    /// assert!(unused_at < ended_at);
+    /// assert!(ended_at - start < lease); // by the world's clock
+    /// ```
+    pub fn node(&self, drift_ppm: i32) -> Self {
+        let leader = self.leader();
+        let Inner { time, holds, seed, .. } = &*leader.inner;
+        Self::of(VirtualTime::node(time, drift_ppm), holds.clone(), *seed, Some(leader.clone()))
+    }
+
+    /// The clock that is moved.
+    fn leader(&self) -> &Self {
+        self.inner.leader.as_ref().unwrap_or(self)
     }
 
     /// The instant that the clock shows.
@@ -93,7 +233,7 @@ impl VirtualClock {
         self.inner.time.line().instant(self.inner.time.now())
     }
 
-    /// Moves the clock by `span` and fires what is due on the way. Returns how many timers fired.
+    /// Moves the clock by `span` and fires the timers due on the way. Returns how many fired.
     ///
     /// The clock stops at each deadline in turn, and shows it while that deadline's wakers run, on
     /// the calling thread. A waker only marks its task as ready. For a task to run *at* its
@@ -108,8 +248,83 @@ impl VirtualClock {
         self.move_to(|goal| goal.saturating_add(span)).unwrap_or(0)
     }
 
-    /// Moves the clock to the next deadline and fires what is due there. Returns that deadline, or
-    /// `None` if nothing is pending; then the clock does not move.
+    /// Moves the clock by `span`, and calls `run` at each stop: first where the clock is, and then
+    /// at each deadline on the way, after it has fired. Returns how many timers fired.
+    ///
+    /// `run` is to run the ready tasks, as an executor's `run_until_stalled` does. So tasks run
+    /// *at* their deadlines, and the timers that they arm on the way are fired too.
+    ///
+    /// # Panics
+    ///
+    /// If it is called while another call moves the clock: within a waker, and within a waker of
+    /// another timer for a clock that another thread moves.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::executor::LocalPool;
+    /// use futures::task::LocalSpawnExt;
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let mut pool = LocalPool::new();
+    /// let task = async move {
+    ///     for _ in 0..60 {
+    ///         timer.sleep(Duration::from_secs(1)).await; // from the deadline before
+    ///     }
+    /// };
+    /// let task = pool.spawner().spawn_local_with_handle(task).unwrap();
+    /// assert_eq!(clock.advance_with(Duration::from_secs(60), || pool.run_until_stalled()), 60);
+    /// pool.run_until(task);
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn advance_with(&self, span: Duration, run: impl FnMut()) -> usize {
+        self.move_with(self.inner.time.now().saturating_add(span), run)
+    }
+
+    /// Moves the clock to `instant`, unless it has passed that, and calls `run` at each stop; see
+    /// [`advance_with`](Self::advance_with).
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`advance_with`](Self::advance_with) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::virtual_time::VirtualClock;
+    ///
+    /// let clock = VirtualClock::new();
+    /// let noon = clock.now() + Duration::from_secs(43_200);
+    /// clock.advance_to_with(noon, || {});
+    /// assert_eq!(clock.now(), noon);
+    /// ```
+    pub fn advance_to_with(&self, instant: Instant, run: impl FnMut()) -> usize {
+        self.move_with(self.inner.time.line().tick(instant), run)
+    }
+
+    fn move_with(&self, goal: Tick, mut run: impl FnMut()) -> usize {
+        let (leader, goal) = (self.leader(), self.inner.time.leaders(goal.min(Tick::LAST)));
+        let mut fired = 0;
+        loop {
+            run();
+            let next = leader.earliest(goal).map(|due| due.at);
+            let moved = leader.move_to(|_| next.unwrap_or(goal));
+            fired += moved.expect("a waker waits for a clock that another call moves");
+            if next.is_none() {
+                return fired;
+            }
+        }
+    }
+
+    /// Moves the clock to the [next deadline](Self::next_deadline) and fires the timers due there.
+    /// Returns that instant, or `None` if nothing is pending; then the clock does not move.
     ///
     /// Called from a waker while the clock is moved, it leaves that to the call that moves it, as
     /// [`advance`](Self::advance) does.
@@ -169,9 +384,7 @@ impl VirtualClock {
     /// ```
     pub fn jump(&self, span: Duration) {
         self.inner.time.jump(span);
-        if let Some(engine) = self.engine() {
-            engine.notify_driver();
-        }
+        self.leader().timers().for_each(|(_, engine)| engine.notify_driver());
     }
 
     /// The wall time that goes with [`now`](Self::now).
@@ -197,7 +410,7 @@ impl VirtualClock {
     /// Sets the wall to `time`, forward or back, without moving the clock.
     ///
     /// Wakes every waiting [`WallSleep`](crate::wall::WallSleep), on the calling thread and in the
-    /// order in which they were made, to read the wall time again. May be called from a waker.
+    /// order they were made in, to read the wall time again. May be called from a waker.
     ///
     /// # Examples
     ///
@@ -257,7 +470,8 @@ impl VirtualClock {
     }
 
     fn next(&self) -> Option<Tick> {
-        self.engine()?.exact_earliest(Tick::LAST)
+        let due = self.earliest(Tick::LAST)?;
+        Some(if self.inner.leader.is_some() { due.deadline } else { due.at })
     }
 
     /// The number of armed sleeps.
@@ -268,7 +482,7 @@ impl VirtualClock {
     /// assert_eq!(tourbillon::virtual_time::VirtualClock::new().pending(), 0);
     /// ```
     pub fn pending(&self) -> usize {
-        self.engine().map_or(0, |engine| engine.stats().pending)
+        self.timers().map(|(_, engine)| engine.stats().pending).sum()
     }
 
     /// Runs `future` on the calling thread, and moves the clock to the next deadline whenever the
@@ -278,17 +492,17 @@ impl VirtualClock {
     /// timer, unless the clock is [held](Self::hold). While it is, and if no timer is pending, this
     /// blocks until the future is woken or the last hold has gone.
     ///
-    /// The future may also await timers in real time, such as those of the functions at the root.
-    /// Their deadlines are not on this clock, which meanwhile moves past all that are. The guide to
-    /// [tests](crate::guide::testing#calls-that-stay-in-real-time) shows how to find one that was
-    /// not meant.
+    /// The future may also await timers in real time, such as timers made by the functions at the
+    /// root. Their deadlines are not on this clock, which meanwhile moves past all that are. The
+    /// guide to [tests](crate::guide::testing#calls-that-stay-in-real-time) shows how to find an
+    /// unintended one.
     ///
     /// # Panics
     ///
-    /// If it has to wait while the calling thread moves the clock, which is to say within a waker.
-    /// The clock does not move on before that returns. And if it has to wait, within a waker of
-    /// another timer, for a thread that moves the clock. The driver that runs the waker catches the
-    /// panic, and counts it in [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
+    /// If it has to wait while the calling thread moves the clock, that is, within a waker. The
+    /// clock does not move on before that returns. And if it has to wait, within a waker of another
+    /// timer, for a thread that moves the clock. The driver that runs the waker catches the panic,
+    /// and counts it in [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
     ///
     /// # Examples
     ///
@@ -322,7 +536,7 @@ impl VirtualClock {
                     "a waker waits for the clock that runs it"
                 );
                 let Some(ended) = woken.wait(None) else { break };
-                if let Some((_, moved)) = self.move_to_next() {
+                if let Some((_, moved)) = self.leader().move_to_next() {
                     assert!(moved.is_some(), "a waker waits for a clock that another thread moves");
                 } else if woken.wait(Some(ended)).is_none() {
                     break;
@@ -332,7 +546,7 @@ impl VirtualClock {
     }
 
     /// Keeps [`block_on`](Self::block_on) from moving the clock until the [`Hold`] is dropped, on
-    /// whichever thread: for work on other threads, which the clock cannot see. Holds add up.
+    /// whichever thread. For work on other threads: the clock cannot see it. Holds add up.
     ///
     /// Calls that move the clock by hand, such as [`advance`](Self::advance), do so all the same. A
     /// move that is under way continues to its deadline.
@@ -382,7 +596,7 @@ impl VirtualClock {
     /// - a task that waits for something other than this clock's timers and tracked tasks, such as
     ///   a socket;
     /// - a task that has ended, until its executor has woken who joins it;
-    /// - a task that the executor wakes later, as it does after `tokio::task::yield_now`.
+    /// - a task that the executor wakes later, for instance after `tokio::task::yield_now`.
     ///
     /// # Examples
     ///
@@ -467,36 +681,65 @@ impl VirtualClock {
 
     /// Makes the clock that of `engine`; false if it has one.
     pub(crate) fn attach(&self, engine: &Arc<Engine>) -> bool {
-        self.inner.engine.set(Arc::clone(engine)).is_ok()
+        if self.inner.engine.set(Arc::clone(engine)).is_err() {
+            return false;
+        }
+        if let Some(leader) = &self.inner.leader {
+            let (time, engine) = (self.time(), Arc::clone(engine));
+            let mut node = Box::new(Node { time, engine, next: SetOnce::new() });
+            let mut end = &leader.inner.nodes;
+            while let Err(refused) = end.set(node) {
+                node = refused;
+                end = &end.get().expect("it is set").next;
+            }
+        }
+        true
+    }
+
+    /// The timers that go by this clock: its own, and its nodes'.
+    fn timers(&self) -> impl Iterator<Item = (&VirtualTime, &Arc<Engine>)> {
+        let own = self.engine().map(|engine| (&*self.inner.time, engine));
+        let nodes = iter::successors(self.inner.nodes.get(), |node| node.next.get());
+        own.into_iter().chain(nodes.map(|node| (&*node.time, Engine::current(&node.engine))))
+    }
+
+    /// Finds the timer that is due first, until `last` by the clock that is moved.
+    fn earliest<'a>(&'a self, last: Tick) -> Option<Due<'a>> {
+        let due = |(place, (time, engine)): (u64, (&'a VirtualTime, &'a Arc<Engine>))| {
+            let deadline = engine.exact_earliest(time.own(last))?;
+            let at = time.leaders(deadline);
+            let turn = self.inner.seed.map_or(place, |seed| mixed(seed ^ at.raw() ^ mixed(place)));
+            Some(Due { at, deadline, turn, time, engine })
+        };
+        (0..).zip(self.timers()).filter_map(due).min_by_key(|due| (due.at, due.turn))
     }
 
     /// The next deadline, and what [`move_to`](Self::move_to) there returned.
     fn move_to_next(&self) -> Option<(Tick, Option<usize>)> {
         let next = self.next()?;
-        Some((next, self.move_to(|goal| goal.max(next))))
+        Some((next, self.move_to(|_| next)))
     }
 
-    /// `None` if that is left to the thread that moves the clock.
+    /// Moves on to a goal, never back. `None` if that is left to the thread that moves the clock.
     fn move_to(&self, goal: impl FnOnce(Tick) -> Tick) -> Option<usize> {
-        self.inner.time.reach(goal, |goal| self.step_to(goal))
+        let leader = self.leader();
+        let goal = |before| self.inner.time.goal(before, goal);
+        leader.inner.time.reach(goal, |goal| leader.step_to(goal))
     }
 
-    /// Goes from deadline to deadline up to `goal`. One thread at a time.
+    /// Goes from deadline to deadline up to `goal`. One thread at a time. Not of a node.
     fn step_to(&self, goal: Tick) -> usize {
         let time = &self.inner.time;
         let mut batch = WakeBatch::new();
         let mut fired = 0;
-        // Asked for anew each time: a waker may have forked, and this be the child.
-        let next = || {
-            let engine = self.engine()?;
-            Some((engine, engine.exact_earliest(goal)?))
-        };
         loop {
-            while let Some((engine, next)) = next() {
-                time.move_to(next);
-                let now = time.now();
-                let pass = engine.pass(now, &mut batch);
-                pass.report(now, engine.clock(), None);
+            // Asked for anew each time: a waker may have forked, and this be the child.
+            while let Some(due) = self.earliest(goal) {
+                time.move_to(due.at);
+                let now = due.time.now();
+                batch.seed(self.inner.seed.map(|seed| seed ^ now.nanos_since(Tick::ORIGIN)));
+                let pass = due.engine.pass(now, &mut batch);
+                pass.report(now, due.engine.clock(), None);
                 fired += pass.fired;
             }
             // The last step is scanned after as well, since another thread may have armed a timer

@@ -1,4 +1,4 @@
-//! The alarm: the tick by which the driver has promised to look at the wheels again.
+//! The alarm: a tick. The driver has promised to look at the wheels again by then.
 //!
 //! One word, and the only thing that an inserter and a parked driver share beside the shards. How
 //! it keeps a deadline from being slept through is argued in `PROTOCOL.md`.
@@ -37,8 +37,6 @@ pub(crate) enum Plan {
     ParkUntil(Tick),
     /// Parks until it is unparked.
     Park,
-    /// Ends. The next insert starts another driver.
-    End,
 }
 
 /// Transitions, by the driver unless said:
@@ -47,8 +45,9 @@ pub(crate) enum Plan {
 /// any                   --begin_scan-->             SCANNING
 /// SCANNING              --commit(ParkUntil(t))-->   t
 /// SCANNING              --commit(Park)-->           IDLE
-/// SCANNING              --commit(End)-->            ABSENT
 /// any                   --stay_awake-->             AWAKE
+/// any                   --leave-->                  ABSENT
+/// any                   --forget-->                 IDLE      (an event loop's driver)
 /// SCANNING              --pull_forward (anyone)-->  AWAKE
 /// t later than the arm  --pull_forward (anyone)-->  AWAKE, and unparks
 /// IDLE                  --pull_forward (anyone)-->  AWAKE, and unparks
@@ -82,11 +81,21 @@ impl Alarm {
         let value = match plan {
             Plan::ParkUntil(tick) => tick.raw(),
             Plan::Park => IDLE,
-            Plan::End => ABSENT,
         };
         // ORDERING: Relaxed; the next scan or insert is ordered by its fence, and a
         // failed exchange means no more than "scan again". Loom `insert_races_park`.
         self.0.compare_exchange(SCANNING, value, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Tells inserters that the driver is gone, whatever the alarm was. The caller then visits all
+    /// shards: entries that were armed before are its own.
+    #[cfg(not(target_os = "none"))]
+    pub(crate) fn leave(&self) {
+        // ORDERING: Relaxed; the shards' locks order it. An insert into a shard that the caller has
+        // visited takes its lock afterwards, and then reads this or a later value. A swap: in loom,
+        // the exchange of an earlier value might follow a store. Loom
+        // `rearm_after_cancel_races_close`.
+        self.0.swap(ABSENT, Ordering::Relaxed);
     }
 
     /// Tells inserters that nobody needs to be woken: the driver will scan in a moment.
@@ -95,13 +104,21 @@ impl Alarm {
         self.0.store(AWAKE, Ordering::Relaxed);
     }
 
+    /// Says that the driver has no turn to come, because the host has refused one: the next insert
+    /// asks again.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn forget(&self) {
+        // ORDERING: Relaxed; there is one thread.
+        self.0.store(IDLE, Ordering::Relaxed);
+    }
+
     /// Makes sure that the driver scans by `deadline`. To be called after the shard's lock has
     /// been released by the thread that lowered the shard's earliest deadline to `deadline`.
     #[must_use]
     pub(crate) fn pull_forward(&self, deadline: Tick) -> Notify {
-        // ORDERING: Relaxed; the fence in `Board::lower` orders this load. If that of the scan came
-        // after it, the scan saw what was posted. If before, this reads the SCANNING stored before
-        // that scan, or a later value. Edge `alarm`; loom `inserts_race_park_on_two_shards`.
+        // ORDERING: Relaxed; the fence in `Board::lower` orders this load. If the scan's fence came
+        // after it, the scan saw the post. If before, this reads the SCANNING stored before that
+        // scan, or a later value. Edge `alarm`; loom `inserts_race_park_on_two_shards`.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             if seen <= deadline.raw() {
@@ -120,25 +137,29 @@ impl Alarm {
         }
     }
 
-    /// For a thread that has not lowered its shard's earliest deadline: what to do if there is no
-    /// driver at all.
+    /// Duty of a thread that has not lowered its shard's earliest deadline: to start the driver, if
+    /// there is none.
     #[must_use]
     pub(crate) fn start_if_absent(&self) -> Notify {
         // ORDERING: Relaxed; ordered by the shard's lock as in `pull_forward`.
         if self.0.load(Ordering::Relaxed) == ABSENT { Notify::Start } else { Notify::Nothing }
     }
 
-    /// The plan that the driver published last; `None` if it has been called since, or has to scan
-    /// before it parks.
+    /// The plan that the driver published last; `None` if it has been called since, has to scan
+    /// before it parks, or is not there.
     pub(crate) fn plan(&self) -> Option<Plan> {
-        // ORDERING: Relaxed; asked by the driver itself, which sees what it published or what came
-        // after. Others take the answer for a hint.
+        // ORDERING: Relaxed; the driver itself asks, and sees the word that it published or a later
+        // one. Others take the answer for a hint.
         match self.0.load(Ordering::Relaxed) {
-            AWAKE | SCANNING => None,
+            AWAKE | SCANNING | ABSENT => None,
             IDLE => Some(Plan::Park),
-            ABSENT => Some(Plan::End),
             tick => Some(Plan::ParkUntil(Tick::from_raw(tick))),
         }
+    }
+
+    /// Returns whether a driver is parked without a time limit.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.plan() == Some(Plan::Park)
     }
 
     /// Returns whether a driver is parked, for no longer than until `deadline`.
@@ -204,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_in_force_until_the_driver_is_called_or_scans() {
-        for plan in [Plan::ParkUntil(TICK), Plan::Park, Plan::End] {
+        for plan in [Plan::ParkUntil(TICK), Plan::Park] {
             let alarm = parked(plan);
             assert_eq!(alarm.plan(), Some(plan));
             alarm.begin_scan();
@@ -225,7 +246,10 @@ mod tests {
 
     #[test]
     fn where_there_is_no_driver_everybody_starts_one() {
-        for alarm in [Alarm::absent(), parked(Plan::End)] {
+        let left = parked(Plan::Park);
+        left.leave();
+        for alarm in [Alarm::absent(), left] {
+            assert_eq!(alarm.plan(), None);
             assert_eq!(alarm.start_if_absent(), Notify::Start);
             assert_eq!(alarm.pull_forward(LATER), Notify::Start);
             assert_eq!(alarm.start_if_absent(), Notify::Start, "nobody has yet");

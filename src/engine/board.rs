@@ -1,4 +1,4 @@
-//! The board: each shard's earliest deadline, so that a scan locks only those that are due.
+//! The board: each shard's earliest deadline, so that a scan locks only due shards.
 //!
 //! `PROTOCOL.md` argues that a scan that passes over a shard misses no timer.
 
@@ -23,9 +23,8 @@ pub(crate) struct Board {
     lines: PerShard<Line>,
     /// Rows of each line that are in use.
     rows: usize,
-    /// For each shard, an instant no later than any from which on one of its timers with a
-    /// tolerance may be fired. Only hints: a shard that is not visited for its windows is visited
-    /// as they end.
+    /// For each shard, an instant no later than the begin of any window of its timers with a
+    /// tolerance. Only hints: a shard that is not visited for its windows is visited as they end.
     windows: PerShard<unmodelled::AtomicU64>,
     /// True once a window was posted.
     has_windows: unmodelled::AtomicBool,
@@ -53,19 +52,19 @@ impl Board {
         &self.lines[shard & (lines - 1)].0[shard >> lines.trailing_zeros()]
     }
 
-    /// Posts a deadline that is earlier than all in the shard, which is locked by the caller. If a
-    /// scan that passes the shard over is under way, all that its thread did before the scan is
-    /// seen from here on, and by those who take the lock next.
+    /// Posts a deadline earlier than all in the shard. The caller holds the shard's lock. If a scan
+    /// that passes the shard over is under way, all that its thread did before the scan is seen
+    /// from here on, and by all later holders of the lock.
     pub(crate) fn lower(&self, shard: usize, earliest: Tick) {
         // ORDERING: Relaxed; the fence that follows orders it.
         self.element(shard).store(earliest.raw(), Ordering::Relaxed);
         // ORDERING: SeqCst, the partner of that in `begin_scan`. Of the two fences one is first:
-        // either the scan reads what was just posted, or we see the alarm as it was set before the
-        // scan. Loom `an_insert_into_an_idle_shard_races_park`.
+        // either the scan reads this post, or we see the alarm as it was set before the scan. Loom
+        // `an_insert_into_an_idle_shard_races_park`.
         fence(Ordering::SeqCst);
     }
 
-    /// Posts what a visit to the shard found, which is locked by the caller.
+    /// Posts the earliest deadline after a visit to the shard. The caller holds its lock.
     pub(crate) fn raise(&self, shard: usize, earliest: Tick) {
         let element = self.element(shard);
         // ORDERING: Relaxed, twice; the element is the lock's, so this reads the latest. A scan
@@ -75,7 +74,7 @@ impl Board {
         }
     }
 
-    /// Posts when the first window of the shard opens, which is locked by the caller.
+    /// Posts when the first window of the shard opens. The caller holds its lock.
     #[inline(never)]
     pub(crate) fn open(&self, shard: usize, opens: Tick) {
         let window = &self.windows[position(shard)];
@@ -87,8 +86,8 @@ impl Board {
         }
     }
 
-    /// Adds the shards that have a window open at `now`, and leaves their deadlines out of `next`,
-    /// as the visit finds them out anew. Returns whether any has a window, open or not.
+    /// Adds the shards that have a window open at `now`, and leaves their deadlines out of `next`:
+    /// the visit finds them out anew. Returns whether any has a window, open or not.
     #[inline]
     fn add_open(&self, due: &mut Shards, next: &mut Tick, now: Tick) -> bool {
         // ORDERING: Relaxed; a hint.
@@ -112,7 +111,7 @@ impl Board {
         any
     }
 
-    /// Makes what is read from here on as new as what the threads that post see of this one's past.
+    /// Issues the scan's fence. Later reads see each post whose fence came before, or a newer one.
     pub(crate) fn begin_scan(&self) {
         // ORDERING: SeqCst, the partner of those in `lower` and `Engine::close`.
         fence(Ordering::SeqCst);
@@ -281,6 +280,22 @@ mod tests {
         assert_eq!(scan(30), (vec![5, 40], at(60), true));
         board.open(40, Tick::NEVER);
         assert_eq!(scan(30), (vec![5], at(50), false));
+    }
+
+    /// Of each word of a set, and the same place of two words.
+    #[test]
+    fn the_window_of_one_shard_hides_the_deadline_of_no_other() {
+        let shards = [0, 5, 63, 64, 69, 127, 128, 192, 255].into_iter();
+        for (open, other) in shards.clone().flat_map(|open| shards.clone().map(move |n| (open, n)))
+        {
+            let board = Board::new(MAX_SHARDS);
+            board.lower(open, at(50));
+            board.open(open, at(20));
+            board.lower(other, at(30));
+            let Scan { due, next, .. } = board.scan(at(20));
+            let expected = if open == other { Tick::NEVER } else { at(30) };
+            assert_eq!((due.collect::<Vec<_>>(), next), (vec![open], expected), "beside {other}");
+        }
     }
 
     #[test]

@@ -2,7 +2,10 @@
 //!
 //! To read the clock around each would cost as much as a third of its fire. So wakers that follow
 //! each other in a crowd are measured a few at a time, for as long as they are brisk, and each by
-//! itself once they are not. A slow one is off by no more than the brisk ones beside it.
+//! itself once they are not. After each the coarse clock is read, which takes an eighth of the
+//! time, and once it has moved on, the few end there: two that take long are never among them. So a
+//! slow one is off by the brisk ones before it at most, less than a step of that clock. Where there
+//! is none, each is measured by itself.
 
 use core::time::Duration;
 
@@ -12,13 +15,13 @@ use crate::sync::Ordering;
 use crate::sync::unmodelled::AtomicU64;
 use crate::tick::{Tick, saturated_nanos};
 
-/// A call that takes longer is slow, unless the timer has another limit. Several times what a busy
-/// system adds by itself; asyncio's limit is the same.
+/// A call that takes longer is slow, unless the timer has another limit. Several times the delay
+/// that a busy system adds by itself; asyncio's limit is the same.
 pub(crate) const LIMIT: Duration = Duration::from_millis(100);
 
 /// Wakers that are measured together, at most. Each batch begins with one, and twice as many follow
 /// while they are brisk. So a crowd that stops being brisk in the middle of a batch is off by that
-/// many calls, once, and one that never is brisk by none.
+/// many calls, once, and a crowd that never is brisk by none.
 const TOGETHER_MAX: usize = 64;
 
 /// A batch is measured in no fewer parts, down to one waker each, so that few are exact.
@@ -27,6 +30,10 @@ const PARTS: usize = 8;
 /// Wakers are brisk that take no longer than this, on average.
 const BRISK_NS: u64 = 10_000;
 
+/// With a lower limit each waker is measured by itself: several that are not slow might exceed it
+/// together before the coarse clock moves on, each 10 ms or more often.
+const TOGETHER_LIMIT_NS: u64 = 20_000_000;
+
 /// The calls of one timer's wakers and callbacks, by its driver.
 #[derive(Debug)]
 pub(crate) struct Calls {
@@ -34,7 +41,7 @@ pub(crate) struct Calls {
     /// Calls that took longer than the limit.
     slow: AtomicU64,
     limit_ns: u64,
-    /// Tick at which the one that is under way began; 0 if there is none.
+    /// Tick when the call under way began; 0 if there is none.
     began: AtomicU64,
 }
 
@@ -61,15 +68,21 @@ impl Calls {
         Duration::from_nanos(self.limit_ns)
     }
 
-    /// The longest so far, with the one that is under way.
+    /// The longest so far, the call under way included.
     pub(crate) fn longest(&self, clock: &Clock) -> Duration {
-        // ORDERING: Relaxed, twice; statistics.
+        // ORDERING: Relaxed; a statistic.
         let began = self.began.load(Ordering::Relaxed);
         let under_way_ns = match began {
             0 => 0,
             began => clock.now().nanos_since(Tick::from_raw(began)),
         };
-        Duration::from_nanos(self.longest_ns.load(Ordering::Relaxed).max(under_way_ns))
+        Duration::from_nanos(self.longest_ns().max(under_way_ns))
+    }
+
+    /// The longest that has ended.
+    fn longest_ns(&self) -> u64 {
+        // ORDERING: Relaxed; a statistic.
+        self.longest_ns.load(Ordering::Relaxed)
     }
 
     pub(crate) fn slow(&self) -> u64 {
@@ -77,25 +90,48 @@ impl Calls {
         self.slow.load(Ordering::Relaxed)
     }
 
-    /// Wakes the batch, which is not empty, and measures that.
+    /// Wakes a batch that is not empty, and measures the calls.
     pub(crate) fn wake_all(&self, clock: &Clock, batch: &mut WakeBatch) -> Measured {
         // In the models a reading of the clock would be one more place to switch threads.
         if cfg!(all(test, tourbillon_model)) {
-            return Measured { panics: batch.wake_all(usize::MAX, |_| 1), longest_ns: 0, slow: 0 };
+            return Measured { panics: batch.wake_all(|_| ()), longest_ns: 0, slow: 0 };
         }
-        let most = self.together_at_most(batch.len());
+        self.wake_all_by(|| clock.now(), || clock.coarse(), batch)
+    }
+
+    /// [`wake_all`](Self::wake_all) by two clocks; `coarse` is `None` where there is none.
+    fn wake_all_by(
+        &self,
+        now: impl Fn() -> Tick,
+        coarse: impl Fn() -> Option<Tick>,
+        batch: &mut WakeBatch,
+    ) -> Measured {
+        let most = match self.together_at_most(batch.len()) {
+            1 => 1,
+            most => coarse().map_or(1, |_| most),
+        };
+        // How many are measured next, and how many of them were woken; the coarse time before.
+        let (mut together, mut woken, mut shown) = (1, 0, None);
         let (mut longest_ns, mut slow) = (0, 0);
-        let mut began = clock.now();
-        // A pass of this timer within a call of one of its wakers is a part of that call.
+        let mut began = now();
+        // A pass of this timer within a call of its own waker is a part of that call.
         let outer = self.begin(began.raw());
-        let panics = batch.wake_all(1, |woken| {
-            let now = clock.now();
-            let took_ns = now.nanos_since(began);
+        let panics = batch.wake_all(|left| {
+            woken += 1;
+            if woken < together && left > 0 && coarse() == shown {
+                return;
+            }
+            let ended = now();
+            let took_ns = ended.nanos_since(began);
             longest_ns = took_ns.max(longest_ns);
             slow += u64::from(took_ns > self.limit_ns);
-            began = now;
-            self.begin(now.raw());
-            if took_ns > BRISK_NS * woken as u64 { 1 } else { most.min(2 * woken) }
+            began = ended;
+            self.begin(ended.raw());
+            together = if took_ns > BRISK_NS * woken as u64 { 1 } else { most.min(2 * woken) };
+            woken = 0;
+            if together > 1 {
+                shown = coarse();
+            }
         });
         self.begin(outer);
         self.record(longest_ns, slow);
@@ -134,8 +170,8 @@ impl Calls {
     }
 
     fn record(&self, longest_ns: u64, slow: u64) {
-        // ORDERING: Relaxed, twice; statistics.
-        if longest_ns > self.longest_ns.load(Ordering::Relaxed) {
+        // ORDERING: Relaxed; a statistic.
+        if longest_ns > self.longest_ns() {
             self.longest_ns.fetch_max(longest_ns, Ordering::Relaxed);
         }
         if slow > 0 {
@@ -144,12 +180,86 @@ impl Calls {
         }
     }
 
-    /// Returns how many wakers of a batch to measure together. One, if a few that are brisk could
-    /// exceed the limit.
+    /// Returns how many wakers of a batch to measure together.
     fn together_at_most(&self, len: usize) -> usize {
-        if self.limit_ns < BRISK_NS * TOGETHER_MAX as u64 {
+        if self.limit_ns < TOGETHER_LIMIT_NS {
             return 1;
         }
         (len / PARTS).clamp(1, TOGETHER_MAX)
+    }
+}
+
+#[cfg(all(test, not(tourbillon_model)))]
+mod tests {
+    use alloc::task::Wake;
+    use core::cell::Cell;
+    use core::task::Waker;
+
+    use super::*;
+    use crate::sync::StdArc;
+
+    /// A waker that takes so many nanoseconds.
+    struct Takes(u64, StdArc<AtomicU64>);
+
+    impl Wake for Takes {
+        fn wake(self: StdArc<Self>) {
+            // ORDERING: Relaxed; one thread has it.
+            self.1.fetch_add(self.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Step of the stand-in for a coarse clock, in nanoseconds.
+    const STEP: u64 = 4_000_000;
+
+    /// Wakes a full batch, each by a waker that takes as long as `span` says. Returns the slow
+    /// ones, the longest, and the readings of the exact clock.
+    fn wake(limit: Duration, has_coarse: bool, span: impl Fn(u64) -> u64) -> (u64, u64, usize) {
+        let time = StdArc::new(AtomicU64::new(Tick::ORIGIN.raw() + STEP / 3));
+        let mut batch = WakeBatch::new();
+        let mut place = 0;
+        while batch.room() > 0 {
+            let waker = Takes(span(place), StdArc::clone(&time));
+            batch.push(Waker::from(StdArc::new(waker)));
+            place += 1;
+        }
+        // ORDERING: Relaxed; one thread has it.
+        let shown = || time.load(Ordering::Relaxed);
+        let (calls, readings) = (Calls::new(limit), Cell::new(0));
+        let now = || {
+            readings.set(readings.get() + 1);
+            Tick::from_raw(shown())
+        };
+        let coarse = || has_coarse.then(|| Tick::from_raw(shown() / STEP * STEP));
+        let measured = calls.wake_all_by(now, coarse, &mut batch);
+        assert_eq!((measured.slow, measured.longest_ns), (calls.slow(), calls.longest_ns()));
+        (measured.slow, measured.longest_ns, readings.get())
+    }
+
+    const BRISK: u64 = 1_000;
+    const MS: u64 = 1_000_000;
+    const LIMIT: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn two_long_calls_that_follow_brisk_ones_are_two() {
+        for (first, second) in [(0, 1), (15, 16), (70, 80), (300, 301), (300, 362), (510, 511)] {
+            for (long, slow) in [(60 * MS, 0), (99 * MS, 0), (101 * MS, 2), (200 * MS, 2)] {
+                let span = |n| if n == first || n == second { long } else { BRISK };
+                let (found, longest, _) = wake(LIMIT, true, span);
+                assert_eq!(found, slow, "{long} ns at {first} and {second}");
+                assert!((long..=long + 63 * BRISK).contains(&longest), "{longest} of {long} ns");
+                assert_eq!(wake(LIMIT, false, span), (slow, long, 513), "each by itself");
+            }
+        }
+    }
+
+    #[test]
+    fn brisk_calls_are_measured_together_unless_they_could_exceed_the_limit() {
+        let (slow, longest, readings) = wake(LIMIT, true, |_| BRISK);
+        assert!((slow, longest) == (0, 64 * BRISK) && readings < 20, "{longest} ns, {readings}");
+        // Of the next longer ones, no two would be slow by themselves.
+        let limit = Duration::from_nanos(TOGETHER_LIMIT_NS - 1);
+        assert_eq!(wake(limit, true, |_| BRISK), (0, BRISK, 513));
+        // Calls that are not brisk are measured one by one.
+        assert_eq!(wake(LIMIT, true, |_| 4 * BRISK_NS), (0, 4 * BRISK_NS, 513));
     }
 }

@@ -1,11 +1,20 @@
-//! The driver of an engine, as the engine knows it: what to unpark.
+//! The engine's side of its driver: the part to unpark.
 
+#[cfg_attr(
+    any(
+        target_os = "none",
+        all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+    ),
+    path = "driven_by/no_task.rs"
+)]
+mod task;
 #[cfg_attr(target_os = "none", path = "driven_by/no_thread.rs")]
 mod thread;
 
 use core::fmt;
 
 use crate::sync::StdArc;
+pub(crate) use task::*;
 pub(crate) use thread::*;
 
 /// Kinds of drivers.
@@ -14,8 +23,17 @@ pub(crate) enum DrivenBy {
     Thread(DriverThread),
     /// A [`Driver`](crate::driver::Driver); the hook tells its owner that it should turn.
     Hand(StdArc<dyn Fn() + Send + Sync>),
-    /// A [`VirtualClock`](crate::virtual_time::VirtualClock), as it moves.
+    /// The moves of a [`VirtualClock`](crate::virtual_time::VirtualClock).
     Clock,
+    /// A task of a [`Runtime`](crate::driver::Runtime).
+    Task(TaskDriver),
+}
+
+impl DrivenBy {
+    /// Returns whether a handle has asked the thread to end, and waits.
+    pub(super) fn is_asked_to_end(&self) -> bool {
+        matches!(self, Self::Thread(thread) if thread.is_asked_to_end())
+    }
 }
 
 impl fmt::Debug for DrivenBy {
@@ -24,6 +42,7 @@ impl fmt::Debug for DrivenBy {
             Self::Thread(thread) => write!(f, "thread `{}`", thread.name()),
             Self::Hand(_) => f.write_str("by hand"),
             Self::Clock => f.write_str("virtual clock"),
+            Self::Task(_) => f.write_str("a task"),
         }
     }
 }

@@ -2,13 +2,21 @@
 //!
 //! An entry lives in its shard's [`Store`](crate::wheel) at a stable address. It belongs to one
 //! sleep from the moment the shard hands it out until the sleep gives it back. The right to it is
-//! the sleep's [`Claim`], which cannot be copied, and which is used up by giving the entry back.
+//! the sleep's [`Claim`]. It cannot be copied, and giving the entry back uses it up.
 
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+use alloc::boxed::Box;
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+use core::cell::Cell;
 use core::fmt;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use core::task::Waker;
 
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+use crate::engine::HostWait;
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+use crate::platform::OWN_WAITS;
 use crate::sync::{AtomicU8, AtomicU64, Ordering, UnsafeCell, unmodelled};
 use crate::tick::Tick;
 use crate::tolerance::{Due, Margin};
@@ -48,8 +56,8 @@ pub(crate) struct Entry {
     /// Present exactly while the state is Queued. Written under the shard's lock; its two words
     /// may also be read, as numbers, by the sleep that owns the entry.
     waker: UnsafeCell<MaybeUninit<Waker>>,
-    /// Instant by which it is to be fired: the one in force, or an earlier one; never later.
-    /// Written by the sleep.
+    /// Instant to fire it by: the one in force, or an earlier one; never later. Written by the
+    /// sleep.
     due: AtomicU64,
     place: Place,
     shard: u8,
@@ -59,6 +67,12 @@ pub(crate) struct Entry {
     margin: unmodelled::AtomicU8,
     /// [`POSTPONED`], and polls since one looked at the clock. The sleep's.
     own: unmodelled::AtomicU8,
+    /// True if no turn fires it, but a wait of the host's for it alone.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    alone: Cell<bool>,
+    /// The wait that is set; gone before the entry is given back.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    wait: ManuallyDrop<Cell<Option<Box<HostWait>>>>,
 }
 
 impl Entry {
@@ -71,7 +85,38 @@ impl Entry {
             state: AtomicU8::new(State::Idle as u8),
             margin: unmodelled::AtomicU8::new(Margin::NONE.code()),
             own: unmodelled::AtomicU8::new(0),
+            #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+            alone: Cell::new(false),
+            #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+            wait: ManuallyDrop::new(Cell::new(None)),
         }
+    }
+
+    /// Returns whether no turn fires it.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn is_alone(&self) -> bool {
+        OWN_WAITS && self.alone.get()
+    }
+
+    /// Sets what [`is_alone`](Self::is_alone) returns, before it is queued.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn set_alone(&self, is_alone: bool) {
+        self.alone.set(is_alone);
+    }
+
+    /// Puts another wait of the host's into the place of the one before.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn replace_wait(&self, wait: Option<Box<HostWait>>) -> Option<Box<HostWait>> {
+        if OWN_WAITS { self.wait.replace(wait) } else { wait }
+    }
+
+    /// Returns whether there is one.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn has_wait(&self) -> bool {
+        let wait = self.wait.take();
+        let has_wait = wait.is_some();
+        self.wait.set(wait);
+        has_wait
     }
 
     pub(crate) fn shard(&self) -> usize {
@@ -82,8 +127,8 @@ impl Entry {
     pub(crate) fn state(&self) -> State {
         // ORDERING: Relaxed. Under the shard's lock it is exact. Without, the sleep may read a
         // Queued that is out of date, but not after the wake-up for it: whatever brought the news
-        // of that wake-up to the polling thread orders this load behind the store. What the state
-        // guards is only ever touched under the lock.
+        // of that wake-up to the polling thread orders this load behind the store. All that the
+        // state guards is only ever touched under the lock.
         match self.state.load(Ordering::Relaxed) {
             0 => State::Idle,
             1 => State::Queued,
@@ -121,7 +166,8 @@ impl Entry {
         self.own.store(POSTPONED, Ordering::Relaxed);
     }
 
-    /// Sets what the entry is filed under, and where. Under the shard's lock.
+    /// Sets the instant and margin that the entry is filed under, and its place. Under the shard's
+    /// lock.
     #[inline]
     pub(crate) fn file_under(&self, due: Due, filed: Filed) {
         self.place.file(filed);
@@ -159,9 +205,9 @@ impl Entry {
     pub(crate) fn has_waker(&self, waker: &Waker) -> bool {
         self.waker.with(|own| {
             // SAFETY: the cell is valid for reads and was initialised when the sleep armed the
-            // entry; only the sleep writes to it, so nobody does now. The driver may have moved
-            // the waker out, which leaves the bytes; the copy's two words are compared and it is
-            // not dropped, so what they point to is not touched.
+            // entry; only the sleep writes to it, so nobody does now. The driver may have moved the
+            // waker out, but leaves the bytes; the copy's two words are compared and it is not
+            // dropped, so their target is not touched.
             let own = unsafe { own.cast::<ManuallyDrop<Waker>>().read() };
             // If the driver took the waker and another now has the same two words, then that
             // one was made after the first was dropped, and its poll reads Fired, not Queued.
@@ -188,8 +234,8 @@ impl Entry {
         waker
     }
 
-    /// Queued or Fired to Idle, giving the waker if there was one. Under the shard's lock, as
-    /// the state `seen` there.
+    /// Queued or Fired to Idle, giving the waker if there was one. Under the shard's lock; `seen`
+    /// is its state there.
     #[inline]
     pub(crate) fn withdraw(&self, seen: State) -> Option<Waker> {
         let waker = (seen == State::Queued).then(|| self.take_waker());
@@ -226,12 +272,12 @@ impl Timed for Entry {
         &self.place
     }
 
-    /// Returns when it is to be fired, as the driver may see it: the instant in force, or an
+    /// Returns the instant to fire it by that the driver may see: the instant in force, or an
     /// earlier one.
     #[inline(always)]
     fn due_by(&self) -> Tick {
-        // ORDERING: Relaxed; a value out of date is an earlier instant, which the sleep's next
-        // poll (`is_postponed`) or the wheel's next look puts right. Loom
+        // ORDERING: Relaxed; a value out of date is an earlier instant. The sleep's next poll
+        // (`is_postponed`) or the wheel's next look puts it right. Loom
         // `fire_races_reset_to_later`.
         Tick::from_raw(self.due.load(Ordering::Relaxed))
     }
@@ -253,7 +299,8 @@ impl fmt::Debug for Entry {
 }
 
 // SAFETY: the waker, the only part that is not atomic or constant, is `Send + Sync`; it is written
-// and moved under the shard's lock only, and read without it by the one owner, as a number.
+// and moved under the shard's lock only, and read without it only by the one owner and as a number.
+// Where there are waits of the host's, there is one thread.
 unsafe impl Sync for Entry {}
 
 /// A sleep's claim on an entry: while there is one, the entry stays where it is.
@@ -303,8 +350,8 @@ impl Claim {
     #[inline]
     pub(crate) unsafe fn entry(&self) -> &Entry {
         // SAFETY: the engine's store keeps an entry at its address until it is given back, and
-        // until then shares it by reference only. It has not been given back: that would have
-        // used up the claim, which the returned reference borrows.
+        // until then shares it by reference only. It has not been given back: that would have used
+        // up the claim, and the returned reference borrows the claim.
         unsafe { self.0.as_ref() }
     }
 }
@@ -316,7 +363,7 @@ impl PartialEq for Claim {
     }
 }
 
-// SAFETY: a claim stands for a shared reference to an `Entry`, which is `Sync`.
+// SAFETY: a claim stands for a shared reference to an `Entry`, and an `Entry` is `Sync`.
 unsafe impl Send for Claim {}
 // SAFETY: as above.
 unsafe impl Sync for Claim {}

@@ -4,6 +4,7 @@
 //! cloned and go out by value.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::task::Waker;
 
 use crate::engine::entry::{Claim, Entry, State};
@@ -12,6 +13,8 @@ use crate::engine::wake_batch::WakeBatch;
 use crate::platform::Wheel;
 use crate::tick::Tick;
 use crate::tolerance::{Due, Margin};
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+use crate::wheel::NodeKey;
 use crate::wheel::{Allowance, Memory, Timed, Turned};
 
 /// Entries filed again in one turn. Bounds how long the lock is held: each costs up to about
@@ -22,12 +25,13 @@ const MOVES: usize =
 
 /// State behind one shard's lock.
 ///
-/// In the order in which it lies in memory: most of what each arm and cancel writes is on the cache
-/// line of the lock, which matters where a timer is armed on one processor and dropped on another.
+/// In the order it lies in memory: most of the state that each arm and cancel writes is on the
+/// cache line of the lock. That matters where a timer is armed on one processor and dropped on
+/// another.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Shard {
-    /// No later than any instant by which an entry is due. Lowered by each insert; a cancel leaves
+    /// No later than the instant that any entry is due by. Lowered by each insert; a cancel leaves
     /// it, so that cancelling the earliest timer and arming the next costs no wake-up.
     earliest: Tick,
     /// On a virtual clock, where nothing is postponed by a store: whether an entry is certain to be
@@ -76,6 +80,9 @@ impl Lateness {
 pub(crate) enum Earliest {
     Lowered,
     Kept,
+    /// The host is to begin a wait for the entry of this key alone.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    Alone(NodeKey),
 }
 
 impl Shard {
@@ -95,7 +102,7 @@ impl Shard {
         self.wheel.len()
     }
 
-    /// No later than any instant by which a timer of the shard is due; [`Tick::NEVER`] says that
+    /// No later than the instant that any timer of the shard is due by; [`Tick::NEVER`] says that
     /// there is none.
     pub(crate) fn earliest(&self) -> Tick {
         self.earliest
@@ -116,7 +123,7 @@ impl Shard {
         self.opens
     }
 
-    /// The first instant itself by which a timer is due, on a virtual clock. At the price of a walk
+    /// The first instant itself that a timer is due by, on a virtual clock. At the price of a walk
     /// through the slots that begin before it, if an entry due then has left since the last time.
     pub(crate) fn exact_earliest(&mut self) -> Option<Tick> {
         if !self.exact {
@@ -126,9 +133,8 @@ impl Shard {
         (self.earliest != Tick::NEVER).then_some(self.earliest)
     }
 
-    /// Forgets about timers that were cancelled, if nothing is pending: the next insert then lowers
-    /// the earliest deadline. For a driver that ends, which that insert starts again, and for one
-    /// that then waits for nothing.
+    /// Forgets about timers that were cancelled, if nothing is pending. For a driver that waits for
+    /// nothing then.
     pub(crate) fn forget_cancelled(&mut self) {
         if self.pending() == 0 {
             self.earliest = Tick::NEVER;
@@ -143,6 +149,8 @@ impl Shard {
         let key = self.wheel.store().allocate(|| Entry::new(index));
         let filed = self.wheel.insert(key, due.from(), due.by);
         let entry = self.wheel.value(key);
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        entry.set_alone(false);
         entry.file_under(due, filed);
         entry.queue(waker);
         let claim = Claim::on(entry);
@@ -153,6 +161,10 @@ impl Shard {
 
     /// Queues a fired entry again.
     pub(crate) fn rearm(&mut self, entry: &Entry, due: Due, waker: Waker) -> Earliest {
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        if entry.is_alone() {
+            return self.queue_alone(entry.place().key(), due, waker);
+        }
         let filed = self.wheel.insert(entry.place().key(), due.from(), due.by);
         entry.file_under(due, filed);
         entry.queue(waker);
@@ -168,12 +180,65 @@ impl Shard {
             entry.distrust_fire();
             return Earliest::Kept;
         }
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        if entry.is_alone() {
+            let filed = entry.place().filed();
+            entry.file_under(Due::at(due.by), filed);
+            return Earliest::Alone(self.wheel.key(filed));
+        }
         self.note_removal(entry);
         let key = self.wheel.remove(entry.place().filed());
         let filed = self.wheel.insert(key, due.from(), due.by);
         entry.file_under(due, filed);
         self.note_window(due);
         self.lower(due.by)
+    }
+
+    /// [`arm`](Self::arm) for one with a wait of the host's.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn arm_alone(&mut self, due: Due, waker: Waker) -> (Claim, Earliest) {
+        let key = self.wheel.store().allocate(|| Entry::new(0));
+        self.wheel.value(key).set_alone(true);
+        let earliest = self.queue_alone(key, due, waker);
+        (Claim::on(self.wheel.value(key)), earliest)
+    }
+
+    /// Files the entry where no turn comes to it, so that it counts, and is fired by its wait.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    #[inline(never)]
+    fn queue_alone(&mut self, key: NodeKey, due: Due, waker: Waker) -> Earliest {
+        let filed = self.wheel.insert(key, Tick::NEVER, Tick::NEVER);
+        let entry = self.wheel.value(key);
+        entry.file_under(Due::at(due.by), filed);
+        entry.queue(waker);
+        self.counters.armed += 1;
+        Earliest::Alone(key)
+    }
+
+    /// The key of an entry that is queued and waits alone, if it is to have another wait: it has
+    /// none, or one for another waker.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn key_to_wait(&self, entry: &Entry, anew: bool) -> Option<NodeKey> {
+        let waits = entry.is_alone() && (anew || !entry.has_wait());
+        waits.then(|| self.wheel.key(entry.place().filed()))
+    }
+
+    /// The entry of this key, if it is queued and waits alone.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn find_alone(&mut self, key: NodeKey) -> Option<&Entry> {
+        let entry = self.wheel.store().find(key)?;
+        (entry.is_alone() && entry.state() == State::Queued).then_some(entry)
+    }
+
+    /// Fires such an entry. It must be due.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn fire_alone(&mut self, key: NodeKey, now: Tick) -> Waker {
+        let entry = self.wheel.value(key);
+        let (filed, due) = (entry.place().filed(), entry.due_by());
+        self.wheel.remove(filed);
+        self.counters.fired += 1;
+        self.lateness.note(now.nanos_since(due));
+        self.wheel.value(key).fire()
     }
 
     /// Takes an entry back, and gives the waker that will not be needed. `completed` says whether
@@ -192,7 +257,7 @@ impl Shard {
         // SAFETY: as the caller says; the shard is there, and so is its engine.
         let entry = unsafe { claim.entry() };
         let waker = entry.withdraw(seen);
-        // No reference to the entry is used once it is discarded or released, as its memory may be
+        // No reference to the entry is used once it is discarded or released: its memory may be
         // freed then.
         if seen == State::Queued {
             self.note_removal(entry);
@@ -219,8 +284,27 @@ impl Shard {
         })
     }
 
-    /// Fires what is due at `now`, as far as the batch has room. Returns the worst lateness too, in
-    /// nanoseconds.
+    /// Takes the entries of a chunk out of the wheel, whenever they are due: nobody turns it any
+    /// more. Returns their wakers; `None` if there are no more chunks.
+    ///
+    /// Their state is that of fired ones, so the sleeps must not trust it.
+    pub(crate) fn abandon(&mut self, chunk: usize) -> Option<Vec<Waker>> {
+        let entries = self.wheel.store().chunk(chunk)?.iter();
+        let queued = entries.filter(|entry| entry.state() == State::Queued);
+        let filed: Vec<_> = queued.map(|entry| entry.place().filed()).collect();
+        self.exact = false;
+        let wakers = filed.into_iter().map(|filed| {
+            let key = self.wheel.remove(filed);
+            let entry = self.wheel.value(key);
+            self.tolerant -= u32::from(entry.has_margin());
+            self.counters.cancelled += 1;
+            entry.fire()
+        });
+        Some(wakers.collect())
+    }
+
+    /// Fires the timers due at `now`, as far as the batch has room. Returns the worst lateness too,
+    /// in nanoseconds.
     pub(crate) fn turn(&mut self, now: Tick, batch: &mut WakeBatch) -> (Turned, u64) {
         let (counters, lateness) = (&mut self.counters, &mut self.lateness);
         let tolerant = &mut self.tolerant;
@@ -290,7 +374,7 @@ mod tests {
     }
 
     fn withdraw(shard: &mut Shard, claim: Claim) {
-        // SAFETY: the shard is alive, and the claim is one of its own.
+        // SAFETY: the shard is alive, and the claim is its own.
         let seen = unsafe { claim.entry() }.state();
         // SAFETY: as above.
         drop(unsafe { shard.withdraw(claim, seen, false) });
@@ -314,7 +398,7 @@ mod tests {
         assert!(shard.wheel.store().chunks() <= 2);
         let claims = armed(&mut shard, BURST);
         while shard.turn(Tick::LAST, &mut batch).0 == Turned::Partly {
-            assert_eq!(batch.wake_all(1, |_| 1), 0);
+            assert_eq!(batch.wake_all(|_| ()), 0);
         }
         for claim in claims {
             withdraw(&mut shard, claim);
@@ -386,7 +470,7 @@ mod tests {
         withdraw(&mut shard, withdrawn);
         assert_eq!(shard.turn(after(1_000), &mut batch).0, Turned::Completely);
         assert_eq!(shard.opens(), Tick::NEVER);
-        assert_eq!(batch.wake_all(1, |_| 1), 0);
+        assert_eq!(batch.wake_all(|_| ()), 0);
         for claim in [exact, fired, reset, alone] {
             withdraw(&mut shard, claim);
         }
@@ -419,7 +503,7 @@ mod tests {
         for (now, due, next) in [(5, 0, 10), (10, 2, 30), (20, 0, 30), (150, 1, 200), (200, 1, 0)] {
             assert_eq!(shard.turn(after(now), &mut batch).0, Turned::Completely);
             assert_eq!(batch.len(), due, "at {now}");
-            assert_eq!(batch.wake_all(1, |_| 1), 0);
+            assert_eq!(batch.wake_all(|_| ()), 0);
             assert_eq!(shard.earliest(), if next == 0 { Tick::NEVER } else { after(next) });
         }
         for claim in claims {

@@ -21,17 +21,28 @@ pub(crate) struct WakeBatch {
     wakers: Vec<Waker>,
     /// Wakers that it still takes in all.
     left: u64,
+    /// Gives them the order to wake them in; `None` if that is the order they were taken in. By its
+    /// address, so that a program without a seeded clock has none of its code. A driver that is
+    /// turned in an interrupt handler moves this, and has no seed.
+    #[cfg(not(target_os = "none"))]
+    shuffle: Option<Shuffle>,
     /// Wakers for the owner of the batch to wake, if it does.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     deferred: Option<Vec<Waker>>,
 }
 
+/// A function that orders wakers by a seed, and the seed.
+#[cfg(not(target_os = "none"))]
+type Shuffle = (fn(&mut [Waker], u64), u64);
+
 impl WakeBatch {
-    /// Makes one without a limit to what it takes in all.
+    /// Makes a batch without a limit in all.
     pub(crate) fn new() -> Self {
         Self {
             wakers: Vec::with_capacity(BATCH),
             left: u64::MAX,
+            #[cfg(not(target_os = "none"))]
+            shuffle: None,
             #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
             deferred: None,
         }
@@ -48,6 +59,21 @@ impl WakeBatch {
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     pub(crate) fn take_deferred(&mut self) -> Vec<Waker> {
         self.deferred.as_mut().map(core::mem::take).unwrap_or_default()
+    }
+
+    /// Has the wakers of the next pass woken together, in an order by `seed` if there is one.
+    #[cfg(not(target_os = "none"))]
+    pub(crate) fn seed(&mut self, seed: Option<u64>) {
+        self.shuffle = seed.map(|seed| (shuffle as fn(&mut [_], _), seed));
+    }
+
+    /// Returns whether all wakers of a pass are to be woken together.
+    #[inline]
+    pub(crate) fn is_seeded(&self) -> bool {
+        #[cfg(not(target_os = "none"))]
+        return self.shuffle.is_some();
+        #[cfg(target_os = "none")]
+        false
     }
 
     /// Allows so many more in all.
@@ -68,7 +94,8 @@ impl WakeBatch {
     /// Returns how many more it takes under one lock: none once it is full, until it has been
     /// woken.
     pub(crate) fn room(&self) -> usize {
-        BATCH.min(HELD - self.wakers.len()).min(usize::try_from(self.left).unwrap_or(usize::MAX))
+        let held = if self.is_seeded() { usize::MAX } else { HELD };
+        BATCH.min(held - self.wakers.len()).min(usize::try_from(self.left).unwrap_or(usize::MAX))
     }
 
     pub(crate) fn push(&mut self, waker: Waker) {
@@ -78,35 +105,49 @@ impl WakeBatch {
         self.left -= 1;
     }
 
-    /// Wakes them in the order they were taken. Returns how many panicked.
-    ///
-    /// Calls `pause` after the first `together`, with how many were woken since the last pause, and
-    /// again after as many more as it says, at least one; and at the end.
-    pub(crate) fn wake_all(
-        &mut self,
-        mut together: usize,
-        mut pause: impl FnMut(usize) -> usize,
-    ) -> u64 {
+    /// Wakes them in the order they were taken. Calls `woken` after each, with how many are left.
+    /// Returns how many panicked.
+    pub(crate) fn wake_all(&mut self, mut woken: impl FnMut(usize)) -> u64 {
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
         if let Some(deferred) = &mut self.deferred {
             deferred.append(&mut self.wakers);
             return 0;
         }
+        #[cfg(not(target_os = "none"))]
+        if let Some((shuffle, seed)) = self.shuffle {
+            shuffle(&mut self.wakers, seed);
+        }
         let mut panics = 0;
         let mut wakers = self.wakers.drain(..);
-        while wakers.len() > 0 {
-            let count = together.min(wakers.len());
-            for waker in wakers.by_ref().take(count) {
-                panics += u64::from(guarded(|| waker.wake()).is_none());
-            }
-            together = pause(count);
+        while let Some(waker) = wakers.next() {
+            panics += u64::from(guarded(|| waker.wake()).is_none());
+            woken(wakers.len());
         }
         panics
     }
 }
 
-/// Prefetches what a waker points to, often a task that was not touched for long, while the other
-/// wakers are taken.
+/// Gives the wakers an order by the seed (Fisher and Yates).
+#[cfg(not(target_os = "none"))]
+fn shuffle(wakers: &mut [Waker], seed: u64) {
+    for last in (1..wakers.len()).rev() {
+        let number = mixed(seed ^ mixed(last as u64));
+        wakers.swap(last, (number % (last as u64 + 1)) as usize);
+    }
+}
+
+/// Returns another number for each number, with no order left between them (SplitMix64).
+#[cfg(not(target_os = "none"))]
+#[inline]
+pub(crate) const fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+/// Prefetches a waker's target, often a task that was not touched for long, while the other wakers
+/// are taken.
 #[inline]
 fn prefetch(at: *const ()) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

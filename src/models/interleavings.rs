@@ -8,15 +8,15 @@
 //! deadline slept through is a deadlock, which loom reports. So is a driver that does not end: an
 //! execution is over only when all its threads are. Wakers are counted references of loom's, so a
 //! waker leaked, dropped twice or used after its drop is reported too, as is any unordered access
-//! to the cell it lies in. These are the oracles of every model; each names those that it relies
-//! on, or has besides.
+//! to the cell it lies in. These are the oracles of every model; each names the oracles that it
+//! relies on, or has besides.
 //!
 //! Loom does not switch threads as a lock is released. So no model finds a shard's lock taken by a
 //! thread that waits for nothing under it, and `try_lock` never fails, unless the model holds the
-//! lock itself (`Harness::hold`). To give way to those who wait is therefore without effect, and is
-//! counted (`a_turn_in_parts_gives_way`).
+//! lock itself (`Harness::hold`). To give way to waiting threads is therefore without effect, and
+//! is counted (`a_turn_in_parts_gives_way`).
 //!
-//! Which model has which two operations meet. What a sleep does, and what drives it:
+//! Which model has which two operations meet. Operations of a sleep, and its drivers:
 //!
 //! - **arm**
 //!   - a turn fires: `slot_reuse_wakes_the_new_tenant_only`,
@@ -31,7 +31,8 @@
 //!   - the last handle goes, it ends: `arm_races_close`, `arm_races_close_on_two_shards`,
 //!     `rearm_after_cancel_races_close`, `rearm_after_cancel_races_close_on_two_shards`,
 //!     `rearm_after_cancel_beside_a_close`,
-//!     `rearm_after_cancel_and_a_close_in_the_middle_of_a_scan`
+//!     `rearm_after_cancel_and_a_close_in_the_middle_of_a_scan`,
+//!     `an_insert_beside_one_that_cannot_start_the_driver_races_its_end`
 //!   - a turn by hand: `turn_races_remote_insert`, `turn_races_an_earlier_remote_insert`,
 //!     `turn_races_an_earlier_remote_insert_on_two_shards`, `turns_cut_short_race_remote_insert`,
 //!     `turns_cut_short_begin_with_another_shard`, `a_turn_that_sets_the_bell_races_remote_insert`
@@ -75,8 +76,8 @@
 //!
 //! 1. An entry is queued all the while, so the driver runs and does not end; what closing and
 //!    starting touch, this does not. That it is so for a reset, `reset_to_earlier_races_close` has.
-//! 2. A turn by hand fires by the same code as the driver's thread, and differs from it only in
-//!    what it waits for. These never end its wait.
+//! 2. A turn by hand fires by the same code as the driver's thread, and differs from it only in the
+//!    thing it waits for. These never end its wait.
 //! 3. Wakes nobody, and the driver waits for nothing that it changes.
 //!
 //! Sleeps among themselves meet in a shard's lock and in the alarm:
@@ -98,12 +99,20 @@
 //! `interleavings/hold.rs`; no wait there has a limit, so loom has all of it. Other turns do
 //! not meet: a driver thread is one, and a [`Driver`](crate::driver::Driver) is borrowed for it.
 //!
+//! A handle that asks the driver to end meets an arm in `an_end_that_is_asked_for_races_arm` and
+//! `an_end_that_is_asked_for_races_arm_on_two_shards`, a cancel in
+//! `an_end_that_is_asked_for_races_the_last_cancel`, what is armed in
+//! `a_driver_does_not_end_while_a_sleep_is_armed`, and another such handle in
+//! `two_ends_that_are_asked_for_meet`. It does not meet the end by itself: the handle is there. A
+//! driver that is a task may be dropped by its runtime: `arm_races_the_end_of_a_task`, and with the
+//! task that takes its place `a_task_races_the_end_of_the_one_before`.
+//!
 //! What keeps an engine: `the_last_sleep_races_the_last_handle`.
 //!
 //! A driver does more than scan and park: it cuts long passes short
 //! (`a_pass_cut_short_is_followed_by_another`), naps where passes crowd
 //! (`a_driver_whose_passes_crowd_naps`), and has itself called at a resume (`resumes_race_park`).
-//! Of a wall clock's steps, and those who wait for them: `a_step_races_a_new_waiter`,
+//! Of a wall clock's steps, and their waiters: `a_step_races_a_new_waiter`,
 //! `the_end_of_notices_races_a_new_waiter`, `notices_end_while_a_waker_is_cloned`.
 //!
 //! A callback is a sleep whose waker calls a function. A cancel meets the call in
@@ -111,19 +120,20 @@
 //! `cancel_races_a_call_that_repeats`; a reset meets it in `reset_races_call`,
 //! `reset_races_a_call_that_repeats` and `advance_races_reset_of_a_callback`, the driver that parks
 //! in `reset_of_a_callback_to_earlier_races_park`, and another reset in
-//! `resets_from_never_arm_once` and `a_reset_that_cannot_start_the_driver_races_another`; what
+//! `resets_from_never_arm_once` and `a_reset_that_cannot_start_the_driver_races_another`, and both
+//! that and a driver that ends in `a_reset_that_saw_a_driver_races_two_that_cannot_start_one`; what
 //! makes the callback meets it in `call_races_its_making` and `advance_races_call`.
 //!
-//! A poll that follows on other changes of the same sleep races nobody, but relies on what the
-//! entry carries from one to the next: `interleavings/polls.rs`, and
+//! A poll that follows on other changes of the same sleep races nobody, but relies on the state
+//! that the entry carries from one to the next: `interleavings/polls.rs`, and
 //! `a_loop_that_does_not_turn_is_not_trusted`.
 //!
 //! Two timers share wakers and threads, and nothing of the engine:
 //! `a_waker_is_shared_by_two_timers`, `the_end_of_one_timer_races_arm_on_another`. The process-wide
-//! timer is a static, which a model cannot have; its engine is as any other, and is never closed.
+//! timer is a static, and a model cannot have one; its engine is as any other, and is never closed.
 //! Nor can a model fork: a child has one thread, and leaves the engines it inherited alone
-//! (`fork.rs`). A waker or a hook that comes back into the engine:
-//! `waker_arms_another_timer`, `a_hook_arms_another_timer`.
+//! (`fork.rs`). A waker or a hook that comes back into the engine: `waker_arms_another_timer`,
+//! `a_hook_arms_another_timer`.
 
 mod advance;
 mod callback;
@@ -132,6 +142,7 @@ mod fire;
 mod hold;
 mod insert;
 mod polls;
+mod task;
 mod turn;
 mod watch;
 

@@ -1,4 +1,4 @@
-//! The task that waits for a queue's next entry, and the one sleep that wakes it.
+//! The task that waits for a queue's next entry, and the sleep that wakes it.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -47,13 +47,14 @@ impl Waiter {
     #[inline]
     pub(crate) fn bring_forward(&mut self, deadline: Tick) {
         let armed = self.sleep.deadline_tick();
-        if !self.waiting || deadline >= armed {
+        // Nothing waits longer than until then: its deadline, or with a tolerance some time later.
+        if !self.waiting || deadline >= armed.saturating_add(self.sleep.tolerance()) {
             return;
         }
         // With nothing to wait for, the sleep holds no waker.
         if armed == Tick::NEVER || self.clock().has_passed(deadline) {
             self.wake();
-        } else {
+        } else if deadline < armed {
             self.sleep.reset_to(deadline);
         }
     }
@@ -76,8 +77,8 @@ impl Waiter {
         self.register(cx);
     }
 
-    /// Waits for the earliest deadline, which is `bound` or later. Ready if it is time to look at
-    /// the clock again. Nothing is due at `now`.
+    /// Waits for the earliest deadline: `bound` or later. Ready if it is time to look at the clock
+    /// again. Nothing is due at `now`.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Tick, bound: Tick) -> Poll<()> {
         let armed = self.sleep.deadline_tick();
         if armed > bound || armed <= now || bound == Tick::NEVER {

@@ -2,7 +2,10 @@
 //! guards with a lock is ever half done when foreign code runs.
 
 use std::sync::TryLockError;
-#[cfg(not(all(test, tourbillon_model)))]
+#[cfg(not(any(
+    all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64"),
+    all(test, tourbillon_model)
+)))]
 use std::time::Duration;
 
 use crate::sync::{
@@ -43,7 +46,10 @@ pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> Mute
 }
 
 /// Waits on `condition` as [`wait()`] does, but no longer than `limit` if there is one.
-#[cfg(not(all(test, tourbillon_model)))]
+#[cfg(not(any(
+    all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64"),
+    all(test, tourbillon_model)
+)))]
 pub(crate) fn wait_up_to<'a, T>(
     condition: &Condvar,
     guard: MutexGuard<'a, T>,

@@ -15,6 +15,16 @@ use crate::driver::Bell;
 use crate::driver::wait_in_worker;
 #[cfg(not(target_os = "none"))]
 use crate::driver::{Driver, VirtualClock, watch_resumes};
+#[cfg(not(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+)))]
+use crate::driver::{Runtime, starting};
+#[cfg(not(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+)))]
+use crate::engine::TaskDriver;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 use crate::engine::WhileHidden;
 use crate::engine::{DrivenBy, Engine};
@@ -53,6 +63,8 @@ pub struct Builder {
     clock: Option<VirtualClock>,
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     while_hidden: Option<WhileHidden>,
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    one_timeout: bool,
     lateness_histogram: bool,
     tolerance: Tolerance,
     slow_call_limit: Option<Duration>,
@@ -89,12 +101,13 @@ impl Builder {
     /// The number of shards, 1 to 256; rounded up to a power of two.
     ///
     /// Each thread arms timers in its own shard. With more shards, threads wait less for each
-    /// other's locks, and a pass locks each that has timers. The default is four for each processor
-    /// that the thread may run on which makes the first such timer of the process, rounded up to a
-    /// power of two and at most 64. A control group's quota is not heeded: a container that is
-    /// limited to one processor's time has shards for all that it may run on, where `shards(4)` is
-    /// enough. On a virtual clock it is one: timers with equal deadlines fire in the order in which
-    /// they were armed only within a shard. In a browser there is one, however many are asked for.
+    /// other's locks, and a pass locks each that has timers. The default is four for each
+    /// processor, rounded up to a power of two and at most 64. The first thread of the process to
+    /// make such a timer counts the processors that it may run on. A control group's quota is not
+    /// heeded: a container that is limited to one processor's time has shards for all that it may
+    /// run on, where `shards(4)` is enough. On a virtual clock the default is one, because only
+    /// timers of one shard fire in the order of arming when their deadlines are equal. In a browser
+    /// there is always one.
     ///
     /// # Examples
     ///
@@ -124,11 +137,11 @@ impl Builder {
     /// Runs the timer on a system clock, [`ClockKind::Monotonic`] by default. Replaces a
     /// [virtual clock](Self::virtual_clock).
     ///
-    /// [`ClockKind::Boottime`] makes a timer that counts suspend: what becomes due in suspend fires
-    /// on resume, at once where the system reports it (Linux), and otherwise within 30 seconds. The
-    /// machine is not woken. Use instants of [`Timer::now`] with such a timer: `Instant::now` may
-    /// lag behind it by all suspends since the timer was made. A loop that [turns it by
-    /// hand](Self::build_manual) must notice a resume by itself.
+    /// [`ClockKind::Boottime`] makes a timer that counts suspend: sleeps that become due in suspend
+    /// fire on resume, at once where the system reports it (Linux), and otherwise within 30
+    /// seconds. The machine is not woken. Use instants of [`Timer::now`] with such a timer:
+    /// `Instant::now` may lag behind it by all suspends since the timer was made. A loop that
+    /// [turns it by hand](Self::build_manual) must notice a resume by itself.
     ///
     /// # Examples
     ///
@@ -148,7 +161,7 @@ impl Builder {
         self
     }
 
-    /// Runs the timer on `clock`, which stands still until it is moved. Replaces a
+    /// Runs the timer on `clock`. A virtual clock stands still until it is moved. Replaces a
     /// [system clock](Self::clock). A clock belongs to one timer.
     pub fn virtual_clock(mut self, clock: &VirtualClock) -> Self {
         self.clock = Some(clock.clone());
@@ -158,15 +171,14 @@ impl Builder {
     /// Lets a worker wait for the timer's deadlines while the page is hidden; off by default. Only
     /// in browsers (feature `wasm-bindgen`).
     ///
-    /// Browsers hold back the timeouts of a hidden page to one a second, and not those of a worker.
-    /// The timer makes a dedicated worker for its first wait after the page is hidden, and ends it
-    /// once the page is shown or the timer has gone. The worker sends the page a message at each
-    /// deadline. A page that is never hidden has no worker. A browser that freezes the whole page
-    /// still does so.
+    /// Browsers hold back a hidden page to one timeout a second, but not a worker. The timer makes
+    /// a dedicated worker for its first wait after the page is hidden, and ends it once the page is
+    /// shown or the timer has gone. The worker sends the page a message at each deadline. A page
+    /// that is never hidden has no worker. A browser that freezes the whole page still does so.
     ///
     /// The worker's program is a `blob:` URL, so a page with a content security policy has to allow
     /// `worker-src blob:`. Where the worker cannot be made, the timer waits as it does without this
-    /// option. In workers and in Node.js, which have no page to hide, the option does nothing.
+    /// option. The option does nothing in workers and in Node.js: they have no page to hide.
     ///
     /// # Examples
     ///
@@ -180,6 +192,32 @@ impl Builder {
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     pub fn worker_while_hidden(mut self) -> Self {
         self.while_hidden = Some(wait_in_worker);
+        self
+    }
+
+    /// Sets one timeout for all sleeps in Node.js, Deno and Bun too; off by default. Only with the
+    /// feature `wasm-bindgen`.
+    ///
+    /// There each sleep that a task waits for has a timeout of its own by default, so that the task
+    /// continues in its own context (`AsyncLocalStorage`). That costs some microseconds for each
+    /// sleep. With one timeout, tasks continue in the context of another that has slept. Tolerances
+    /// save wake-ups with one timeout alone.
+    ///
+    /// Callbacks share a timeout in any case. In pages of browsers and their workers there is one
+    /// timeout always. In workerd (Cloudflare's Workers) there is one for each sleep and callback
+    /// always: a timeout there ends with the request that has set it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tourbillon::Timer;
+    ///
+    /// let timer = Timer::builder().one_timeout().build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub fn one_timeout(mut self) -> Self {
+        self.one_timeout = true;
         self
     }
 }
@@ -203,8 +241,9 @@ impl Builder {
     /// Calls are measured by the timer's clock. A thread that loses the processor is slow too, so a
     /// limit of a few milliseconds counts a busy machine as well.
     ///
-    /// With a limit of less than 640 us each call is measured by itself, which takes a reading of
-    /// the clock; above, up to 64 of a crowd that take less than 10 us each are measured together.
+    /// With a limit of less than 20 ms each call is measured by itself, at the cost of a reading of
+    /// the clock. Above, on Linux, up to 64 of a crowd that take less than 10 us each are measured
+    /// together: a call that follows them may count as longer, by up to 10 ms.
     ///
     /// # Examples
     ///
@@ -242,8 +281,8 @@ impl Builder {
     ///
     /// It is called once, where the panic was caught: on the driver thread, or within the call that
     /// turns or moves the clock. No lock of the timer's is held. A panic of `hook` itself is caught
-    /// and not counted. In browsers, where no panic can be caught, it is called in the turn after
-    /// the one that was cut off; without an operating system never.
+    /// and not counted. Browsers cannot catch a panic, so there it is called in the turn after the
+    /// interrupted turn. Without an operating system it is never called.
     ///
     /// # Examples
     ///
@@ -269,29 +308,28 @@ impl Builder {
     /// Most timers need not be exact: an idle limit of a minute may come a second late. A sleep
     /// with a tolerance is fired in the window from its deadline to its deadline plus the
     /// tolerance. The driver wakes at the end of the first window, or for an exact timer, and fires
-    /// all sleeps whose windows are open then, of whatever thread. But for the rounding below, that
-    /// is the fewest wake-ups there can be for those that are fired: ten thousand limits of a
-    /// minute, each with a second of tolerance, take one a second.
+    /// all sleeps whose windows are open then, of whatever thread. But for the rounding below, no
+    /// other choice takes fewer wake-ups: ten thousand limits of a minute, each with a second of
+    /// tolerance, take one a second.
     ///
     /// A sleep that nothing else wakes the driver for is fired at the end of its window. A window
     /// is kept as two numbers, and the smaller is rounded: it is taken to begin up to a ninth of
     /// its length after the deadline, and where it is longer than two hours, as late as two hours
-    /// before its end. One of less than 2 us is its end alone.
+    /// before its end. A window of less than 2 us is its end alone.
     ///
-    /// The tolerance applies to every sleep that the timer makes, and of the sleeps in its
+    /// The tolerance applies to every sleep that the timer makes, and to the sleeps in its
     /// intervals, timeouts, queues, callbacks, streams and [`WallSleep`](crate::wall::WallSleep)s.
     /// [`Sleep::set_tolerance`](crate::Sleep::set_tolerance) and the `with_tolerance` methods of
     /// sleeps, intervals, timeouts and queues replace it. A callback with a tolerance of its own is
     /// made by [`Sleep::call`](crate::Sleep::call) or [`Interval::call`](crate::Interval::call).
     ///
-    /// - Nothing is early: no window begins before the deadline. How late the driver is comes on
-    ///   top, and is what [`Timer::lateness`](crate::Timer::lateness) counts, from the end of the
-    ///   window.
+    /// - Nothing is early: no window begins before the deadline. The driver's lateness comes on
+    ///   top; [`Timer::lateness`](crate::Timer::lateness) counts it from the end of the window.
     /// - `deadline()` and the like tell the deadline itself, and an [`Interval`](crate::Interval)
     ///   counts its ticks from the schedule, so it does not drift.
     /// - A poll that finds the deadline past completes the sleep, whether or not it was fired.
-    /// - The window ends with the time line, so any duration is valid. One that is longer than the
-    ///   delay is taken as it is: with [`Duration::MAX`], a sleep may be fired in a hundred years.
+    /// - The window ends with the time line, so any duration is valid. It may be longer than the
+    ///   delay: with [`Duration::MAX`], a sleep may be fired in a hundred years.
     ///
     /// Others call it leeway (Grand Central Dispatch), a coarse timer (Qt), or timer slack (Linux).
     ///
@@ -334,8 +372,8 @@ impl Builder {
 
 #[cfg(not(target_os = "none"))]
 impl Builder {
-    /// Makes a timer that drives itself: by a thread that the first armed sleep starts, or, on a
-    /// virtual clock, as the clock moves and without a thread.
+    /// Makes a timer that drives itself. The first armed sleep starts its driver thread. On a
+    /// virtual clock there is no thread: moving the clock fires the timers.
     ///
     /// # Errors
     ///
@@ -366,6 +404,10 @@ impl Builder {
             let thread = DriverThread::new(name.to_owned(), watch_resumes(clock.counts_suspend()));
             #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
             thread.parker.set_while_hidden(self.while_hidden);
+            #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+            if self.one_timeout {
+                thread.parker.share_timeout();
+            }
             DrivenBy::Thread(thread)
         };
         self.build_with(clock, driven_by)
@@ -373,12 +415,12 @@ impl Builder {
 
     /// Makes a timer that you drive by hand, from your own loop.
     ///
-    /// `unpark` is called once between two turns: when a timer is armed that is earlier than what
-    /// the last [`Driver::turn`] reported. The thread that arms the timer calls it, with no lock
-    /// held. That may be the loop's own thread, if a task arms a timer between two turns; a loop
-    /// that turns right before it waits sees that timer anyway. It may do nothing if the loop waits
-    /// for the descriptor of `Driver::turn_fd` (Linux). A panic of the hook is caught and
-    /// counted in [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
+    /// `unpark` is called once between two turns: when a timer is armed that has to be fired before
+    /// the instant that the last [`Driver::turn`] reported. The thread that arms the timer calls
+    /// it, with no lock held. That may be the loop's own thread, if a task arms a timer between two
+    /// turns; a loop that turns right before it waits sees that timer anyway. It may do nothing if
+    /// the loop waits for the descriptor of `Driver::turn_fd` (Linux). A panic of the hook is
+    /// caught and counted in [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
     ///
     /// # Errors
     ///
@@ -391,6 +433,28 @@ impl Builder {
         let timer = self.build_with(self.make_clock()?, driven_by)?;
         let driver = Driver::new(timer.clone(), bell);
         Ok((timer, driver))
+    }
+
+    /// Makes a timer that a task of `runtime` drives, in the runtime's time. It has one shard by
+    /// default, so equal deadlines fire in the order of arming.
+    ///
+    /// Replaces the [clock](Self::clock), also a virtual one. The wall clock begins at the system's
+    /// time, and moves with the runtime's; it is never set.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the number of shards is not within 1 to
+    /// 256.
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")))]
+    pub fn build_on<R: Runtime>(mut self, runtime: R) -> io::Result<Timer> {
+        self.shards = self.shards.or(Some(1));
+        self.clock = None;
+        let runtime = StdArc::new(runtime);
+        let clock = Clock::of_runtime({
+            let runtime = StdArc::clone(&runtime);
+            move || runtime.now()
+        });
+        self.build_with(clock, DrivenBy::Task(TaskDriver::new(starting(runtime))))
     }
 
     fn make_clock(&self) -> io::Result<Clock> {
@@ -422,7 +486,7 @@ impl Builder {
     }
 }
 
-/// Returns what drives the timer of a [`Driver`], and the driver's bell.
+/// Returns the bell of a [`Driver`], and a [`DrivenBy`] that rings it.
 pub(crate) fn by_hand(unpark: impl Fn() + Send + Sync + 'static) -> (Bell, DrivenBy) {
     let bell = Bell::new();
     let hook: Box<dyn Fn() + Send + Sync> = {

@@ -1,4 +1,4 @@
-//! The functions at the crate's root, which use the process-wide timer.
+//! The functions at the crate's root. They use the timer in scope, or else the process-wide one.
 
 use core::future::IntoFuture;
 use core::time::Duration;
@@ -46,10 +46,10 @@ pub(crate) fn sleep_until_in(engine: EngineRef, deadline: Deadline) -> Sleep {
 #[inline(always)]
 #[cfg_attr(feature = "pending", track_caller)]
 pub fn sleep(delay: Duration) -> Sleep {
-    sleep_in(EngineRef::global(), delay)
+    sleep_in(EngineRef::here(), delay)
 }
 
-/// Makes a [`Sleep`] that ends at `deadline`, which is an [`Instant`] or a [`Deadline`].
+/// Makes a [`Sleep`] that ends at `deadline`, an [`Instant`] or a [`Deadline`].
 ///
 /// # Panics
 ///
@@ -67,13 +67,13 @@ pub fn sleep(delay: Duration) -> Sleep {
 #[inline(always)]
 #[cfg_attr(feature = "pending", track_caller)]
 pub fn sleep_until(deadline: impl Into<Deadline>) -> Sleep {
-    sleep_until_in(EngineRef::global(), deadline.into())
+    sleep_until_in(EngineRef::here(), deadline.into())
 }
 
-/// Returns a sleep of the process-wide timer that never ends, until it is reset.
+/// Returns a sleep of the current timer that never ends, until it is reset.
 #[cfg_attr(feature = "pending", track_caller)]
 pub(crate) fn never() -> Sleep {
-    Sleep::new(EngineRef::global(), Tick::NEVER)
+    Sleep::new(EngineRef::here(), Tick::NEVER)
 }
 
 /// Makes an [`Interval`] that ticks at once, and then every `period`.
@@ -111,15 +111,16 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// Gives up on `future` once `limit` has passed.
 ///
 /// Returns a [`Timeout`], a future: its output is `Ok` with the output of `future`, or `Err` with
-/// [`Elapsed`](crate::Elapsed) if the limit passed first. `future` is dropped with the `Timeout`.
+/// [`Elapsed`](crate::Elapsed) if a poll after the limit finds `future` pending. `future` is
+/// dropped with the `Timeout`.
 ///
 /// The limit counts from this call, and not from the first poll: the same as [`timeout_at`] with
 /// `limit` from now. So the time that a task waits for its executor counts, and a request that was
 /// queued for too long is given up as soon as it is polled and pending. A limit on the work alone
 /// begins with it, in an `async` block.
 ///
-/// This call reads the clock, which is most of what a timeout costs around a future that is ready
-/// at once. `timeout_at` reads none for such a future, so one deadline for many of them is faster.
+/// This call reads the clock: most of the cost of a timeout around a future that is ready at once.
+/// `timeout_at` reads none for such a future, so one deadline for many of them is faster.
 ///
 /// # Panics
 ///
@@ -147,6 +148,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// assert_eq!(clock.now() - start, 2 * limit);
 /// # std::io::Result::Ok(())
 /// ```
+// The coarse clock cannot take the place of that reading: it lags, so the limit would be too short.
 #[inline(always)]
 #[cfg_attr(feature = "pending", track_caller)]
 pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFuture> {
@@ -156,7 +158,8 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 /// Gives up on `future` once `deadline` has come, an [`Instant`] or a [`Deadline`].
 ///
 /// Returns a [`Timeout`], a future: its output is `Ok` with the output of `future`, or `Err` with
-/// [`Elapsed`](crate::Elapsed) if the deadline came first. `future` is dropped with the `Timeout`.
+/// [`Elapsed`](crate::Elapsed) if a poll after the deadline finds `future` pending. `future` is
+/// dropped with the `Timeout`.
 ///
 /// Reads no clock before the first poll at which `future` is pending.
 ///

@@ -7,10 +7,16 @@ use core::time::Duration;
 #[cfg(not(target_os = "none"))]
 use std::io;
 
+#[cfg(not(target_os = "none"))]
+use crate::clock::Steps;
 use crate::deadline::Deadline;
+#[cfg(not(target_os = "none"))]
+use crate::driver;
 #[cfg(all(feature = "pending", not(target_os = "none")))]
 use crate::engine::Pending;
 use crate::engine::{Engine, Histogram, Stats};
+#[cfg(not(target_os = "none"))]
+use crate::foreign::Running;
 use crate::handle::{EngineRef, Handle};
 use crate::interval::Interval;
 use crate::sleep::Sleep;
@@ -20,12 +26,15 @@ use crate::time::Instant;
 #[cfg(not(target_os = "none"))]
 use crate::time::SystemTime;
 use crate::timeout::Timeout;
+#[cfg(not(target_os = "none"))]
+use crate::timer::EndDriverError;
 use crate::timer::functions::{sleep_in, sleep_until_in};
 use crate::timer::{Builder, SetGlobalError};
 #[cfg(not(target_os = "none"))]
 use crate::wall::WallSleep;
 
-/// A handle to a timer: its shards, its clock and its driver. Makes sleeps, intervals and timeouts.
+/// A handle to a timer: its shards, its clock and its driver. Not a future: it makes [`Sleep`]s,
+/// intervals and timeouts.
 ///
 /// Most programs need none: the functions at the crate's root use the process-wide timer. Make your
 /// own for another clock ([`VirtualClock`](crate::virtual_time::VirtualClock)), to drive it by hand
@@ -34,7 +43,8 @@ use crate::wall::WallSleep;
 ///
 /// The driver thread starts with the first sleep that is armed. It ends once the last handle and
 /// the last armed sleep are gone. A sleep that outlives the handles still works, and starts the
-/// thread again if it is armed later. The process-wide timer's thread never ends.
+/// thread again if it is armed later. The process-wide timer's thread ends if it is
+/// [asked to](Self::end_driver).
 ///
 /// # Examples
 ///
@@ -67,7 +77,8 @@ impl Timer {
         Builder::default()
     }
 
-    /// The process-wide timer, which the functions at the crate's root use.
+    /// The process-wide timer. The functions at the crate's root use it outside of a
+    /// [`scope`](Self::scope).
     ///
     /// # Panics
     ///
@@ -81,6 +92,38 @@ impl Timer {
     /// ```
     pub fn global() -> Self {
         Self { handle: Arc::clone(Handle::global()) }
+    }
+
+    /// The timer that the functions at the crate's root use here: the timer of the calling thread's
+    /// innermost [`scope`](Self::scope), or else the [process-wide](Self::global) timer.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`global`](Self::global) does.
+    ///
+    /// # Examples
+    ///
+    /// `start.elapsed()` would be in real time:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::virtual_time::VirtualClock;
+    /// use tourbillon::{Timer, sleep};
+    ///
+    /// async fn slept() -> Duration {
+    ///     let start = Timer::current().now();
+    ///     sleep(Duration::from_secs(60)).await;
+    ///     Timer::current().now() - start
+    /// }
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// assert_eq!(clock.block_on(timer.scope(slept())), Duration::from_secs(60));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn current() -> Self {
+        Self { handle: Handle::here() }
     }
 
     /// Makes `timer` the process-wide one. It then lives as long as the process.
@@ -105,6 +148,24 @@ impl Timer {
     /// Starts the driver thread now, instead of with the first armed sleep. Does nothing if the
     /// thread is running, or if the timer has none.
     ///
+    /// # The thread
+    ///
+    /// It inherits from the thread that starts it, by this call or with the first armed sleep, and
+    /// keeps for life: on Linux the processors that it may run on, its scheduling policy, nice
+    /// value and I/O priority, and the capabilities, seccomp filters, Landlock rules and namespaces
+    /// of that thread. A driver keeps the rights that another thread gives up later, by `capset`,
+    /// `prctl`, `unshare`, Landlock, or seccomp without `TSYNC`, and it runs the program's wakers
+    /// and callbacks. So call this from `main`, before threads are pinned. In a program that
+    /// confines itself, sleep after that only, or [end the driver](Self::end_driver) before.
+    ///
+    /// On Unix it blocks all signals from its first instruction on, except faults (SIGSEGV, SIGBUS,
+    /// SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT) and profilers (SIGPROF, SIGVTALRM). So a signal to
+    /// the process goes to a thread of the program. That thread may wait for it with `sigwait` or a
+    /// `signalfd`, whether or not it has slept before. The calling thread's mask is unchanged.
+    /// Threads and commands that wakers and callbacks start inherit the driver's mask:
+    /// `callback::unblock_signals` opens it. The thread that waits for steps of the wall clock
+    /// ([`wall`](crate::wall)) is started in the same way.
+    ///
     /// # Errors
     ///
     /// If the system cannot start a thread. The next call tries again.
@@ -119,6 +180,44 @@ impl Timer {
     pub fn start(&self) -> io::Result<()> {
         let engine = self.engine_ref().current();
         engine.follow_up(engine.get().look_for_driver())?;
+        Ok(())
+    }
+
+    /// Ends the driver thread and waits until it is gone, if no timer is armed. The thread that
+    /// waits for steps of the wall clock ends too, once no [`WallSleep`] of any timer waits.
+    ///
+    /// For a library that is to be unloaded, or a process that is to have one thread (`fork`,
+    /// `unshare`). Everything of the timer's stays as it is: sleeps that are not armed, and the
+    /// handles. The next sleep that is armed starts another thread. So `Ok` says that *that* thread
+    /// is gone, thread-local destructors included, and not that there is none.
+    ///
+    /// Blocks while the driver runs wakers and callbacks: do not hold what these wait for. If
+    /// another thread calls this at the same time, the second waits for the first. A timer without
+    /// a thread (by hand, on a virtual clock, by a runtime's task) has nothing to end. On Windows,
+    /// do not call this in `DllMain`: no thread ends while that runs.
+    ///
+    /// # Errors
+    ///
+    /// If timers are armed, with their number: drop them first. Also in a waker or callback: the
+    /// driver cannot end before that returns.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let timer = tourbillon::Timer::builder().build()?;
+    /// pollster::block_on(timer.sleep(Duration::from_millis(1)));
+    /// timer.end_driver().expect("nothing is armed");
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[cfg(not(target_os = "none"))]
+    pub fn end_driver(&self) -> Result<(), EndDriverError> {
+        if Running::is_on() {
+            return Err(EndDriverError(None));
+        }
+        driver::end(self.engine()).map_err(|armed| EndDriverError(Some(armed)))?;
+        Steps::of_the_system().end_watcher();
         Ok(())
     }
 
@@ -161,7 +260,7 @@ impl Timer {
         engine.clock().instant(engine.cached_now())
     }
 
-    /// The present wall time: [`SystemTime::now`], or what a
+    /// The present wall time: [`SystemTime::now`], or the time that a
     /// [`VirtualClock`](crate::virtual_time::VirtualClock::set_wall) shows.
     ///
     /// # Examples
@@ -183,8 +282,8 @@ impl Timer {
     }
 
     /// A snapshot of how late the timer's sleeps were fired; `None` without
-    /// [`Builder::lateness_histogram`]. With a [tolerance](Builder::tolerance), that counts from
-    /// the instant chosen within it. Takes each shard's lock in turn.
+    /// [`Builder::lateness_histogram`]. With a [tolerance](Builder::tolerance), lateness counts
+    /// from the end of the window. Takes each shard's lock in turn.
     ///
     /// # Examples
     ///
@@ -202,9 +301,9 @@ impl Timer {
         self.engine().lateness()
     }
 
-    /// Lists the armed timers, in the order in which they were armed: where each was made, when it
-    /// is due, and how old it is. Use it to find leaks, and to see what wakes an idle process.
-    /// Requires the feature `pending`.
+    /// Lists the armed timers in the order of arming: where each was made, when it is due, and how
+    /// old it is. Use it to find leaks, and the timers that wake an idle process. Requires the
+    /// feature `pending`.
     ///
     /// A timer that has fired is in the list until its future is polled or dropped. Takes one lock
     /// of the timer, as do all arms, resets and cancels with this feature.
@@ -327,14 +426,20 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
+    #[cfg(not(target_os = "none"))]
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
     pub(crate) fn engine_ref(&self) -> EngineRef {
         EngineRef::of(&self.handle)
     }
 }
 
 impl Default for Timer {
-    /// The [process-wide timer](Timer::global), as the functions at the crate's root use. Another
-    /// one is made by [`Timer::builder`].
+    /// The [current timer](Timer::current), like the functions at the crate's root: the
+    /// process-wide timer outside of a [`scope`](Timer::scope). [`Timer::builder`] makes another
+    /// timer.
     ///
     /// # Examples
     ///
@@ -350,7 +455,7 @@ impl Default for Timer {
     /// # assert!(Client::default().timer.stats().shards >= 1);
     /// ```
     fn default() -> Self {
-        Self::global()
+        Self::current()
     }
 }
 

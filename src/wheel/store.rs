@@ -7,6 +7,9 @@
 //! The key released last is handed out first, and the last few are handed out without a look at
 //! their chunks: that is what arm and cancel do. The first empty chunk is kept for the next burst,
 //! every further one is given back at once.
+//!
+//! Not done: moving together the entries that outlive a burst, and keep its pages: futures point to
+//! them. Nor their blocks: that would have to keep each slot's order, and write to each entry.
 
 use alloc::vec::Vec;
 
@@ -36,12 +39,12 @@ pub(crate) struct NodeKey(u32);
 impl NodeKey {
     /// The key of this [number](Self::number).
     #[inline(always)]
-    pub(super) const fn numbered(number: u32) -> Self {
+    pub(crate) const fn numbered(number: u32) -> Self {
         Self(number)
     }
 
     #[inline(always)]
-    pub(super) const fn number(self) -> u32 {
+    pub(crate) const fn number(self) -> u32 {
         self.0
     }
 }
@@ -74,8 +77,8 @@ pub(crate) trait Pooled {
     /// keys between are not used. So a wheel of a few timers is small.
     const FIRST: usize;
 
-    /// The next of the entries of its chunk that are not handed out. The store's while it is one of
-    /// them.
+    /// The next of the entries of its chunk that are not handed out. It belongs to the store until
+    /// this entry is handed out.
     fn next_free(&self) -> &Number;
 }
 
@@ -100,7 +103,7 @@ impl<T> Chunk<T> {
 }
 
 /// Ends a program whose wheel is in disorder. The message of an index that is out of bounds has
-/// numbers in it, and what formats those is a tenth of all that a sleep adds to a bundle.
+/// numbers in it, and the code that formats them is a tenth of all that a sleep adds to a bundle.
 #[cold]
 pub(super) fn missing() -> ! {
     panic!("the entry of a key, or an item of the heap, is missing")
@@ -109,7 +112,7 @@ pub(super) fn missing() -> ! {
 /// Storage for the entries of one wheel. Chunks are numbered.
 ///
 /// `SPARES` released keys wait to be handed out, outside of their chunks. When one more comes, all
-/// go into their chunks together: the processor can fetch what it needs of them at the same time.
+/// go into their chunks together: the processor can fetch their memory at the same time.
 #[repr(C)]
 pub(crate) struct Store<T, const SPARES: usize> {
     /// Number of `spares`.
@@ -180,10 +183,21 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
         chunk.entry(key.0)
     }
 
+    /// The value of a key that may have been taken back. It may be another's by now.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn find(&self, key: NodeKey) -> Option<&T> {
+        self.chunks.get(index(key.0))?.entries.as_ref()?.get(offset(key.0))
+    }
+
     /// Returns the value of a number, like [`value`](Self::value).
     #[inline(always)]
     pub(super) fn get(&self, number: u32) -> &T {
         self.value(NodeKey(number))
+    }
+
+    /// The entries of a chunk, handed out or not. `None` if there are no more chunks.
+    pub(crate) fn chunk(&self, number: usize) -> Option<&[T]> {
+        self.chunks.get(number).map(|chunk| chunk.entries.as_deref().unwrap_or_default())
     }
 
     /// Chunks of entries that hold memory now.
@@ -192,7 +206,7 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
     }
 
     /// Puts the spare keys into their chunks, if these are many. Only while no key is handed out:
-    /// what is left of a burst goes back then, and what few timers need is kept.
+    /// the chunks of a burst go back then, and the chunks of few timers are kept.
     pub(super) fn trim(&mut self) {
         if self.chunks() > 2 {
             self.give_spares();

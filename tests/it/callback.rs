@@ -407,8 +407,8 @@ fn a_reset_on_the_systems_clock_is_never_early_and_does_not_call_twice() {
     assert_eq!(told.iter().filter(|(deadline, at)| at >= deadline).count(), callbacks.len());
 }
 
-/// As the driver fires for the old deadline of one that was reset without a lock: it has taken the
-/// waker, and wakes it after another function has made the reset.
+/// While the driver fires for the old deadline of a timer that was reset without a lock: it has
+/// taken the waker, and wakes it after another function has made the reset.
 #[test]
 fn a_reset_between_a_fire_and_its_call_puts_the_call_off() {
     let clock = VirtualClock::new();
@@ -522,7 +522,7 @@ fn resets_from_many_threads_lose_no_call() {
                 });
             }
         });
-        // The last reset has its call, as no other call's end undoes it.
+        // The last reset has its call: no other call's end undoes it.
         let last = Instant::now() + period;
         assert!(callback.reset(last));
         while told.recv().expect("the callback is there") != last {}
@@ -559,6 +559,7 @@ fn a_function_may_change_its_own_period() {
     *own.lock().unwrap() = Some(callback);
     clock.advance(20 * SECOND);
     assert_eq!(calls.since(start), [1, 3, 7, 15]);
+    drop(taken(&own));
 }
 
 #[test]

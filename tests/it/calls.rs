@@ -1,4 +1,4 @@
-//! Durations of wakers and callbacks, as the counters show them.
+//! Durations of wakers and callbacks in the counters.
 
 use std::sync::mpsc::channel;
 use std::task::Waker;
@@ -74,20 +74,7 @@ fn with_a_limit_that_no_call_exceeds_none_is_slow() {
     assert_eq!((stats.slow_calls, stats.longest_call), (0, 3600 * SECOND));
 }
 
-/// The crowd is several batches, and the slow one anywhere in it.
-#[test]
-fn in_a_crowd_the_longest_call_is_off_by_no_more_than_the_brisk_ones_beside_it() {
-    for place in [0, 1, 15, 16, 300, 511, 512, 599] {
-        let (timer, clock) = virtual_timer();
-        let span = |n| if n == place { ms(150) } else { MICROSECOND };
-        let _sleeps = arm_together(&timer, (0..600).map(|n| taking(span(n), &clock)));
-        assert_eq!(clock.advance(SECOND), 600);
-        let stats = timer.stats();
-        assert_eq!(stats.slow_calls, 1);
-        assert!((ms(150)..=ms(150) + 63 * MICROSECOND).contains(&stats.longest_call));
-    }
-}
-
+/// The crowd is several batches.
 #[test]
 fn slow_calls_of_a_crowd_are_measured_one_by_one() {
     let (timer, clock) = virtual_timer();
@@ -96,21 +83,39 @@ fn slow_calls_of_a_crowd_are_measured_one_by_one() {
     let stats = timer.stats();
     assert_eq!((stats.slow_calls, stats.longest_call), (1000, ms(101)));
 
-    // Those measured with the last brisk ones count as one.
     let (timer, clock) = virtual_timer();
     let span = |n| if n < 300 { MICROSECOND } else { ms(101) };
     let _sleeps = arm_together(&timer, (0..500).map(|n| taking(span(n), &clock)));
     assert_eq!(clock.advance(SECOND), 500);
     let stats = timer.stats();
-    assert!((200 - 63..=200).contains(&stats.slow_calls), "{stats:?}");
-    assert!((ms(101)..=64 * ms(101)).contains(&stats.longest_call), "{stats:?}");
+    assert_eq!((stats.slow_calls, stats.longest_call), (200, ms(101)));
+}
 
-    // With a limit that a few brisk ones could exceed, each from the start.
-    let (timer, clock) = timer_with_limit(50 * MICROSECOND);
-    let _sleeps = arm_together(&timer, (0..500).map(|_| taking(40 * MICROSECOND, &clock)));
-    assert_eq!(clock.advance(SECOND), 500);
-    let stats = timer.stats();
-    assert_eq!((stats.slow_calls, stats.longest_call), (0, 40 * MICROSECOND));
+/// The clock has a coarse one beside it. On a busy machine another call may be slow as well.
+#[test]
+fn in_a_crowd_two_calls_are_not_one() {
+    let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
+    let mut wait = ms(200);
+    let sleeps = loop {
+        let deadline = timer.now() + wait;
+        let waker = |n| {
+            callback(move || {
+                if n / 2 == 150 {
+                    thread::sleep(ms(110))
+                }
+            })
+        };
+        let mut sleeps: Vec<_> =
+            (0..512).map(|n| (timer.sleep_until(deadline), waker(n))).collect();
+        if sleeps.iter_mut().all(|(sleep, waker)| poll_with(sleep, waker).is_pending()) {
+            break sleeps;
+        }
+        // Too slow a machine for that.
+        wait *= 2;
+    };
+    thread::sleep(wait);
+    assert_eq!(driver.turn().fired, sleeps.len());
+    assert!(timer.stats().slow_calls >= 2, "{:?}", timer.stats());
 }
 
 #[test]
@@ -137,6 +142,33 @@ fn a_call_that_does_not_return_shows_while_it_lasts() {
     mover.join().expect("no panic");
     assert_eq!(stats(), (3600 * SECOND + ms(5), 1));
     drop(callback);
+}
+
+/// A waker within a turn by hand moves the clock, which makes passes of the same timer.
+#[test]
+fn a_pass_within_a_call_is_a_part_of_that_call() {
+    let clock = VirtualClock::new();
+    let builder = Timer::builder().virtual_clock(&clock);
+    let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
+    let (tell, told) = channel();
+    let (moved, seen) = (clock.clone(), timer.clone());
+    let outer = timer.sleep(SECOND).call(move || {
+        let longest = || seen.stats().longest_call;
+        moved.jump(SECOND);
+        assert_eq!(longest(), SECOND);
+        assert_eq!(moved.advance(4 * SECOND), 2);
+        moved.jump(10 * SECOND);
+        tell.send(longest()).expect("the test waits");
+    });
+    let _inner = [3, 5].map(|secs| timer.sleep(secs * SECOND).call(|| {}));
+    clock.jump(SECOND);
+    assert_eq!(driver.turn().fired, 1);
+    assert!(!outer.cancel(), "it was called");
+    assert_eq!(told.recv().expect("it was called"), 15 * SECOND, "with all within it");
+    let stats = timer.stats();
+    assert_eq!((stats.slow_calls, stats.longest_call), (1, 15 * SECOND));
+    clock.jump(3600 * SECOND);
+    assert_eq!(timer.stats().longest_call, 15 * SECOND, "none is under way");
 }
 
 #[test]
@@ -177,7 +209,7 @@ fn a_callback_may_poll_sleeps_of_its_own_driver_and_wait_for_another_driver() {
     assert_eq!(timer.stats().waker_panics, 0);
 }
 
-/// What ends in a panic that the timer catches: of a waker, a function, and the hook of a loop.
+/// Panics that the timer catches: of a waker, a function, and the hook of a loop.
 #[test]
 fn the_first_panic_of_each_kind_calls_the_hook_once_and_one_of_the_hook_harms_nobody() {
     let (tell, told) = channel();

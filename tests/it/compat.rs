@@ -1,6 +1,6 @@
 //! `compat::Delay`, and that `futures_timer::Delay` does the same.
 //!
-//! The tests that run over both need real time, as the other has no other.
+//! The tests that run over both need real time, because futures-timer has no other.
 
 use std::fmt::Debug;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -36,8 +36,8 @@ impl Delay for futures_timer::Delay {
     }
 }
 
-/// Makes each of the functions named a test of both. One that is left out is dead code, which the
-/// lints forbid.
+/// Makes each of the functions named a test of both. A test that is left out is dead code, and the
+/// lints forbid that.
 macro_rules! over_both {
     ($($name:ident)*) => {
         mod ours {
@@ -66,6 +66,7 @@ over_both! {
     reset_to_zero_keeps_the_waker
     reset_from_the_longest_delay_keeps_the_waker
     reset_to_the_longest_delay_and_back_keeps_the_waker
+    reset_to_the_longest_delay_while_no_waker_is_kept_takes_the_next
     a_waker_is_woken_once_and_let_go
     reset_after_it_fired_counts_anew
     reset_after_completion_counts_anew
@@ -84,7 +85,7 @@ fn register<D: Delay>(delay: &mut D) -> Receiver<Instant> {
     told
 }
 
-/// A delay made a `SHORT` ago, as shown by one of the same kind that was made after it and ended.
+/// A delay made a `SHORT` ago: a later delay of the same kind has ended.
 fn made_a_short_ago<D: Delay>() -> D {
     let delay = D::new(SHORT);
     pollster::block_on(D::new(SHORT));
@@ -171,6 +172,23 @@ fn reset_to_the_longest_delay_and_back_keeps_the_waker<D: Delay>() {
     delay.reset(Duration::MAX);
     delay.reset(SHORT);
     assert!(told.recv().is_ok());
+}
+
+fn reset_to_the_longest_delay_while_no_waker_is_kept_takes_the_next<D: Delay>() {
+    let never_polled = D::new(LONG);
+    let mut completed = D::new(Duration::ZERO);
+    pollster::block_on(&mut completed);
+    let mut fired = D::new(LONG);
+    let told = register(&mut fired);
+    fired.reset(Duration::ZERO);
+    assert!(told.recv().is_ok());
+    for mut delay in [never_polled, completed, fired] {
+        delay.reset(Duration::MAX);
+        let told = register(&mut delay);
+        delay.reset(SHORT);
+        assert!(told.recv_timeout(LONG / 60).is_ok(), "it is not woken");
+        assert!(poll(&mut delay).is_ready());
+    }
 }
 
 fn a_waker_is_woken_once_and_let_go<D: Delay>() {

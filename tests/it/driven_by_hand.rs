@@ -159,11 +159,11 @@ fn the_hook_may_come_back_into_the_timer() {
 #[test]
 fn no_lock_is_held_while_the_hook_runs() {
     for on_a_virtual_clock in [false, true] {
-        let handle = Arc::new(std::sync::OnceLock::<Timer>::new());
+        let handle = Arc::new(std::sync::Mutex::new(None::<Timer>));
         let hook = {
             let handle = handle.clone();
             move || {
-                let timer = handle.get().expect("there is one before it is called").clone();
+                let timer = handle.lock().unwrap().clone().expect("it is there before a call");
                 // Takes every lock, and hangs where this thread has one.
                 let (say, heard) = std::sync::mpsc::channel();
                 std::thread::spawn(move || say.send(timer.stats().pending));
@@ -175,10 +175,12 @@ fn no_lock_is_held_while_the_hook_runs() {
         let builder = if on_a_virtual_clock { builder.virtual_clock(&clock) } else { builder };
         let (timer, mut driver) = builder.build_manual(hook).expect("the options are valid");
         driver.turn();
-        handle.set(timer.clone()).expect("once");
+        *handle.lock().unwrap() = Some(timer.clone());
         let mut sleep = timer.sleep(3600 * SECOND);
         assert!(poll(&mut sleep).is_pending());
         assert_eq!((timer.stats().unparks, timer.stats().waker_panics), (1, 0));
+        // The hook has it, and it the hook.
+        *handle.lock().unwrap() = None;
     }
 }
 

@@ -150,9 +150,9 @@ fn its_waker_panics_at_the_last<Q: Stream + Unpin>(
     );
 }
 
-/// Polls with a waker that panics when it is dropped, and has what was polled drop it in `ends`:
-/// as often as that panics, which is once for each waker held. Then drops what was polled, and
-/// shows that timers armed afterwards fire, each for its own task.
+/// Polls with a waker that panics when it is dropped, and has the polled subject drop it in `ends`,
+/// as often as that panics: once for each waker held. Then drops the subject, and shows that timers
+/// armed afterwards fire, each for its own task.
 fn its_waker_panics_in_drop<T>(
     (timer, clock): &(Timer, VirtualClock),
     mut polled: T,
@@ -325,7 +325,7 @@ fn a_waker_may_drop_and_arm_timers_in_its_own_drop() {
     assert!(poll_with(&mut sleep, &waker()).is_pending());
     assert_eq!(clock.advance(SECOND / 2), 1);
     assert_eq!(clock.pending(), 0);
-    // Per waker the sleep it owned and the one it armed; and the one that was cancelled.
+    // Per waker the sleep it owned and the sleep it armed; and the cancelled one.
     assert_eq!(timer.stats().cancelled, 3 * 2 + 1);
 }
 
@@ -379,9 +379,8 @@ fn a_waker_that_blocks_delays_wake_ups_but_no_poll() {
     drop(cancelled);
     // Nor does a poll, with the same waker over and over: each goes by the clock, and the first
     // one after the deadline finds it past.
-    let mut polled = timer.sleep(ms(20));
     let waker = Waker::from(Counter::new());
-    assert!(poll_with(&mut polled, &waker).is_pending());
+    let mut polled = pending_for(ms(20), &waker, |span| timer.sleep(span));
     while !polled.is_elapsed() {}
     assert!(poll_with(&mut polled, &waker).is_ready());
     assert!(Instant::now() >= polled.deadline());

@@ -1,5 +1,5 @@
-//! Timers of a child of `fork`, and what it leaves alone. Each test forks in a process of its own:
-//! `std` holds a lock while a thread starts or ends, which a child would inherit.
+//! Timers of a child of `fork`, and its parent's, left alone. Each test forks in a process of its
+//! own: `std` holds a lock while a thread starts or ends, and a child would inherit it.
 
 mod foreign;
 mod inherited;
@@ -17,24 +17,26 @@ use tourbillon::Timer;
 
 use crate::support::*;
 
-/// Longest time for a child, in seconds, before it counts as one that hangs.
+/// Longest time for a child, in seconds, before it counts as hung.
 const HANGS_AFTER: libc::c_uint = 120;
 
 /// Forks. A child that hangs is ended by a signal.
 fn fork() -> libc::pid_t {
-    // SAFETY: the child calls what a child of a process with threads may call by the C library's
-    // own promises, as the tests are about: it allocates and starts threads.
+    // SAFETY: the child calls only functions that the C library promises to a child of a process
+    // with threads, the subject of these tests: it allocates and starts threads.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork failed");
     if child == 0 {
+        // On a thread of a timer's, the signal would be blocked.
+        tourbillon::callback::unblock_signals().expect("signals can be unblocked");
         // SAFETY: a plain number.
         unsafe { libc::alarm(HANGS_AFTER) };
     }
     child
 }
 
-/// Runs the rest of a child, and ends it, as it is a copy of a test in the middle. Its status is
-/// not 0 if `body` panics.
+/// Runs the rest of a child, and ends it, because it is a copy of a test in the middle. Its status
+/// is not 0 if `body` panics.
 fn end_child_with(body: impl FnOnce()) -> ! {
     let failed = catch_unwind(AssertUnwindSafe(body)).is_err();
     // SAFETY: a plain number.
@@ -62,7 +64,7 @@ fn waiting(kept: &Arc<Mutex<Option<Waker>>>, done: &Arc<AtomicBool>) -> Waiting 
 }
 
 /// Forks, runs `body` in the child, and returns its status.
-fn status_of_a_child(body: impl FnOnce()) -> libc::c_int {
+pub(crate) fn status_of_a_child(body: impl FnOnce()) -> libc::c_int {
     match fork() {
         0 => end_child_with(body),
         child => status_of(child),
@@ -160,7 +162,7 @@ fn child_moves_an_inherited_clock() {
         SystemTime::UNIX_EPOCH + Duration::from_secs(946_684_800 + secs)
     }
 
-    /// Runs in a child with a clock that shows one of the wall times of `walls`.
+    /// Runs in a child with a clock that shows a wall time out of `walls`.
     fn in_child(timer: &Timer, clock: &VirtualClock, walls: std::ops::RangeInclusive<u64>) {
         let (now, wall) = (clock.now(), clock.wall_now());
         let walls = into_2000(*walls.start())..=into_2000(*walls.end());
@@ -186,10 +188,20 @@ fn child_moves_an_inherited_clock() {
         released.lock().unwrap().recv().expect("the test lets it go on");
     });
     assert!(poll_with(&mut sleep, &waker).is_pending());
+    let node = clock.node(1_000_000);
+    let on_node = Timer::builder().virtual_clock(&node).build().expect("the options are valid");
+    let in_child_by_node = || {
+        let (mut nap, now, wall) = (on_node.sleep(2 * SECOND), clock.now(), node.wall_now());
+        assert!(poll(&mut nap).is_pending());
+        assert_eq!(node.advance(2 * SECOND), 1);
+        assert!(poll(&mut nap).is_ready());
+        assert_eq!((clock.now(), node.wall_now()), (now + SECOND, wall + 2 * SECOND));
+    };
     let mover = clock.clone();
     let mover = std::thread::spawn(move || mover.advance(9 * SECOND));
     blocked.recv().expect("the clock is on its way");
     assert_eq!(status_of_a_child(|| in_child(&timer, &clock, 1..=1)), 0);
+    assert_eq!(status_of_a_child(in_child_by_node), 0);
     release.send(()).expect("the waker waits");
     mover.join().expect("no panic");
     assert_eq!(clock.wall_now(), into_2000(9));
@@ -230,11 +242,11 @@ fn after_fork_the_thread_ends_wherever_the_last_handle_went() {
 fn child_drops_an_inherited_handle() {
     const NAME: &str = "inherited";
 
-    /// Two sleeps of a timer, one of them armed.
+    /// Two sleeps of a timer, only one armed.
     fn two_of(timer: &Timer) -> [tourbillon::Sleep; 2] {
         let mut sleeps = [(); 2].map(|()| timer.sleep(3600 * SECOND));
         assert!(poll(&mut sleeps[0]).is_pending());
-        // A thread that starts or ends holds a lock of std's, which a child would inherit.
+        // A thread that starts or ends holds a lock of std's, and a child would inherit it.
         eventually("the thread has started", || is_parked(timer));
         sleeps
     }
@@ -329,7 +341,7 @@ fn child_inherits_callbacks() {
 
     use tourbillon::callback::Callback;
 
-    /// Uses, in a child, its parent's callbacks and one of its own.
+    /// Uses, in a child, its parent's callbacks and a callback of its own.
     fn in_child(timer: &Timer, callbacks: [Callback; 2]) {
         let [cancelled, dropped] = callbacks;
         assert!(!cancelled.cancel() && !cancelled.cancel_and_wait(), "there is nothing to prevent");
@@ -346,8 +358,8 @@ fn child_inherits_callbacks() {
     let (tell, told) = channel();
     let failed: Vec<_> = (0..30)
         .map(|_| {
-            // One that is called most of the time, so that its lock may be held when it forks, and
-            // one that a child of a second would call.
+            // A callback that is called most of the time, so that its lock may be held at the fork,
+            // and a callback that a child of a second would call.
             let tell = tell.clone();
             let callbacks = [
                 every(&timer, Duration::from_nanos(1), move || {

@@ -10,7 +10,11 @@ mod deadline;
 mod debug;
 mod delay_queue;
 mod driven_by_hand;
+mod driven_by_task;
+mod end_driver;
 mod executors;
+#[cfg(target_os = "linux")]
+mod faked_clock;
 mod faults;
 #[cfg(unix)]
 mod fork;
@@ -20,10 +24,15 @@ mod hostile;
 mod interval;
 mod lateness;
 mod migration;
+mod nodes;
 #[cfg(feature = "pending")]
 mod pending;
 mod process;
 mod queue_model;
+mod scope;
+mod shards;
+#[cfg(unix)]
+mod signals;
 mod sleep;
 mod stream_ext;
 mod support;

@@ -1,4 +1,4 @@
-//! The feature `pending`: which timers are armed, and where they were made.
+//! The feature `pending`: the armed timers, and the places that made them.
 
 use std::panic::Location;
 use std::pin::pin;
@@ -97,13 +97,35 @@ fn callbacks_are_listed_until_they_are_called_or_dropped() {
 }
 
 #[test]
+fn a_callback_is_not_listed_while_it_is_called() {
+    let (timer, clock) = virtual_timer();
+    let (tell, told) = std::sync::mpsc::channel();
+    let look = || {
+        let (timer, tell) = (timer.clone(), tell.clone());
+        move || tell.send(timer.pending().len()).expect("the test waits")
+    };
+    let (once, by_call) = (look(), look());
+    let once = timer.sleep(SECOND).call(once);
+    clock.advance(SECOND);
+    assert_eq!(told.recv(), Ok(0));
+    let every = timer.interval_at(clock.now() + SECOND, SECOND).call(move |_| by_call());
+    for _ in 0..2 {
+        assert_eq!(timer.pending().len(), 1, "it waits");
+        clock.advance(SECOND);
+        assert_eq!(told.recv(), Ok(0));
+    }
+    drop((once, every));
+    assert!(timer.pending().is_empty());
+}
+
+#[test]
 fn each_way_to_make_a_timer_has_the_place_of_its_caller() {
     let hour = 3600 * SECOND;
     let global = Timer::global();
     let never = || std::future::pending::<()>();
     let source = || futures::stream::once(std::future::ready(1)).chain_pending();
     let mut cx = Context::from_waker(Waker::noop());
-    /// Polls what is made in this line, and requires its timer to be listed with the line.
+    /// Polls the future made in this line, and requires its timer to be listed with the line.
     macro_rules! at {
         ($timer:expr, $made:expr, $poll:ident) => {{
             let (made, at) = ($made, line());
@@ -145,7 +167,7 @@ fn each_way_to_make_a_timer_has_the_place_of_its_caller() {
     assert_eq!(lines(&timer.pending()), [at]);
 }
 
-/// A stream that stays silent after what it has.
+/// A stream that stays silent after its items.
 trait ChainPending: Stream + Sized {
     fn chain_pending(self) -> impl Stream<Item = Self::Item> {
         futures::StreamExt::chain(self, futures::stream::pending())

@@ -190,7 +190,7 @@ fn child_runs_out_of_address_space() {
     for sleep in [&mut sleep, &mut early, &mut late] {
         let panic = catch_unwind(AssertUnwindSafe(|| poll(sleep))).expect_err("nor for a poll");
         let message = panic.downcast_ref::<String>().expect("a message");
-        assert!(message.contains("cannot start the timer's driver thread"), "{message}");
+        assert!(message.contains("cannot start the timer's driver"), "{message}");
     }
     let (called, calls) = std::sync::mpsc::channel();
     let never = tourbillon::sleep(Duration::MAX);
@@ -229,7 +229,7 @@ fn timers_work_while_thread_locals_are_destroyed() {
     std::thread::spawn(|| SLEEPS.with(|_| {})).join().expect("the destructor does not panic");
 }
 
-/// Not on Windows, where other threads are ended before the thread-locals of the one that exits are
+/// Not on Windows, where other threads are ended before the thread-locals of the exiting thread are
 /// destroyed, and where a destructor that waits keeps the process from its end.
 #[cfg(not(windows))]
 #[test]
@@ -250,9 +250,9 @@ const EXIT_CODE: i32 = 42;
 #[cfg(not(windows))]
 const DESTROYED: &str = "a thread-local was destroyed";
 
-/// Exits while thread-locals have armed sleeps of four threads: one that has ended, one that is
-/// being destroyed, one that continues, and the one that exits. The C library does with the last
-/// one's what it does with the main thread's when `main` returns.
+/// Exits while thread-locals have armed sleeps of four threads: an ended one, one being destroyed,
+/// a continuing one, and the exiting one. The C library treats the last one's like the main
+/// thread's when `main` returns.
 #[cfg(not(windows))]
 #[test]
 #[ignore = "run by the test above, in a process of its own"]
@@ -276,7 +276,7 @@ fn child_exits_with_sleeps_in_thread_locals() {
             pollster::block_on(tourbillon::sleep(ms(1)));
             let mut sleep = tourbillon::sleep(3600 * SECOND);
             assert!(poll(&mut sleep).is_pending());
-            // Not by `eprintln`, which the test harness may catch.
+            // Not by `eprintln`, because the test harness may catch it.
             writeln!(std::io::stderr(), "{DESTROYED}").expect("the parent reads it");
         }
     }

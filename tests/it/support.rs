@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use futures::Stream;
 use tourbillon::callback::Callback;
 use tourbillon::virtual_time::VirtualClock;
-use tourbillon::{MissedTickBehavior, Timer};
+use tourbillon::{MissedTickBehavior, Sleep, Timer};
 pub(crate) use wakers::*;
 
 /// The least by which two times of the wall clock differ.
@@ -81,18 +81,34 @@ pub(crate) fn alone(name: &str) -> Command {
     command
 }
 
-/// Notes that `what` is not checked, as this machine lacks what it takes, in the file that
-/// `.ci/run` names, and lists at its end.
+/// Notes that `what` is not checked, because this machine lacks a thing it needs, in the file that
+/// `.ci/run` names and lists at its end.
 ///
 /// # Panics
 ///
-/// If none is named: nobody would see it, as a test that passes prints nothing.
+/// If none is named: nobody would see it, because a test that passes prints nothing.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "Linux alone has such tests"))]
 pub(crate) fn not_checked(what: &str, why: impl Display) {
     let path = std::env::var_os("TOURBILLON_NOT_CHECKED");
     let path = path.unwrap_or_else(|| panic!("not checked: {what}: {why}"));
     let list = OpenOptions::new().append(true).open(path);
     writeln!(list.expect("the list is there"), "{what}").expect("it can be added to");
+}
+
+/// Makes a sleep of `span`, or of as much more as a busy machine takes until its first poll: it is
+/// pending after that.
+pub(crate) fn pending_for(
+    mut span: Duration,
+    waker: &Waker,
+    sleep: impl Fn(Duration) -> Sleep,
+) -> Sleep {
+    loop {
+        let mut made = sleep(span);
+        if poll_with(&mut made, waker).is_pending() {
+            return made;
+        }
+        span *= 2;
+    }
 }
 
 /// Runs `command`, which [`alone`] made: its test has to pass.

@@ -1,6 +1,5 @@
-//! A driver thread on a monotonic clock that does what it should not: steps, and stands still. And
-//! threads that are held, for a time that is counted and does not pass, before any one of their
-//! readings of clocks.
+//! A driver thread on a faulty monotonic clock: it steps, and stands still. And threads that are
+//! held before any single reading of a clock, for a time that is counted and does not pass.
 //!
 //! The clock is `system_clock.c`, compiled by these tests and preloaded into a process of their
 //! own.
@@ -17,13 +16,13 @@ use tourbillon::{Sleep, Timer};
 
 use crate::support::*;
 
-/// Name of what is checked here, for [`not_checked`].
+/// Name of this check, for [`not_checked`].
 const STEPS: &str = "steps of the system clock";
 
 const NANOSECOND: Duration = Duration::from_nanos(1);
 
 /// Runs a test with the clock in the place of the system's. Without a C compiler it fails, unless
-/// there is a list of what is not checked.
+/// there is a list of unchecked things.
 fn on_a_clock_of_its_own(name: &str) {
     let library = std::env::temp_dir().join(format!("{name}-{}.so", std::process::id()));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/system_clock.c");
@@ -48,7 +47,7 @@ fn on_a_clock_of_its_own(name: &str) {
 struct SystemClock;
 
 impl SystemClock {
-    /// The clock, if it is there and what this process reads.
+    /// The clock, if it is there and this process reads it.
     fn preloaded() -> Option<Self> {
         Self::function(c"clock_steps")?;
         let before = Instant::now();
@@ -140,9 +139,8 @@ fn child_sees_the_clock_step() {
     let timer = Timer::builder().shards(1).build().expect("the options are valid");
     ends_in_time(timer.sleep(ms(1)));
 
-    // Back, to before the timer was made, and past what the wheel has been turned to.
-    let mut across = timer.sleep(ms(200));
-    assert!(poll(&mut across).is_pending());
+    // Back, to before the timer was made, and past the tick that the wheel has been turned to.
+    let mut across = pending_for(ms(200), Waker::noop(), |span| timer.sleep(span));
     clock.step(-10);
     for delay in [20, 1, 5, 0] {
         ends_in_time(timer.sleep(ms(delay)));
@@ -206,8 +204,8 @@ fn child_is_held_as_it_makes_a_timer() {
             let (timer, driver) = made.expect("Linux has both clocks");
             let shown = timer.now();
             let off = Instant::now().checked_duration_since(shown).expect("it is never ahead");
-            // It takes two readings to set this clock beside instants, and those of a thread that
-            // is held at each are that far apart.
+            // It takes two readings to set this clock beside instants, and a thread that is held at
+            // each makes them that far apart.
             let is_off = kind == ClockKind::Boottime && at.end == i64::MAX;
             assert!(off.is_zero() || is_off && off <= HELD, "{off:?} behind, held at {at:?}");
             tells_deadlines_to_the_nanosecond(&clock, &timer, driver, off);

@@ -1,4 +1,4 @@
-//! Tolerance: what may be late, and by how much.
+//! Tolerance: the timers that may be late, and by how much.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tourbillon::queue::DelayQueue;
+use futures::StreamExt as _;
+use tourbillon::queue::{DelayQueue, Key};
 use tourbillon::timer::Tolerance;
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{Sleep, Timer};
@@ -144,8 +145,8 @@ fn every_turn_fires_the_windows_that_are_open() {
     assert_eq!((first.wakes(), second.wakes(), clock.pending()), (1, 1, 0));
 
     let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
-    let mut sleep = timer.sleep(ms(1)).with_tolerance(64 * SECOND);
-    assert!(poll(&mut sleep).is_pending());
+    let sleep =
+        pending_for(ms(1), Waker::noop(), |span| timer.sleep(span).with_tolerance(64 * SECOND));
     let deadline = sleep.deadline();
     while timer.now() < deadline + ms(30) {
         assert!(driver.turn().next.is_none_or(|next| next == deadline + 64 * SECOND));
@@ -175,11 +176,38 @@ fn windows_that_have_been_fired_bring_about_no_turn() {
     }
 }
 
-/// Time at which a timer is armed, its deadline, and its tolerance; since the beginning.
+#[test]
+fn a_turn_reports_the_first_end_of_a_window_and_the_hook_is_called_for_an_earlier_one() {
+    let (clock, calls) = (VirtualClock::new(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&calls);
+    let builder = Timer::builder().virtual_clock(&clock);
+    let hook = move || _ = counted.fetch_add(1, Ordering::Relaxed);
+    let (timer, mut driver) = builder.build_manual(hook).expect("the options are valid");
+    let start = clock.now();
+    let mut sleeps = Vec::new();
+    // Delay, tolerance, whether the hook is called, and the end that the next turn reports.
+    for (delay, tolerance, called, end) in
+        [(10, 10, 0, 20), (9, 11, 0, 20), (11, 10, 0, 20), (12, 7, 1, 19), (18, 0, 1, 18)]
+    {
+        let mut sleep = timer.sleep(delay * SECOND).with_tolerance(tolerance * SECOND);
+        if sleeps.is_empty() {
+            assert!(poll(&mut sleep).is_pending());
+            driver.turn();
+            calls.store(0, Ordering::Relaxed);
+        }
+        assert!(poll(&mut sleep).is_pending());
+        assert_eq!(calls.swap(0, Ordering::Relaxed), called, "{delay} s and {tolerance} s");
+        assert_eq!(driver.turn().next, Some(start + end * SECOND));
+        assert_eq!(driver.max_wait(), Some(end * SECOND));
+        sleeps.push(sleep);
+    }
+}
+
+/// Times since the beginning: a timer's arming, its deadline, and its tolerance.
 type Window = [Duration; 3];
 
-/// The fewest instants that all windows have one of: the end of the first to end, again and again,
-/// of those that are left.
+/// The fewest instants such that each window has one: the end of the first window to end, again and
+/// again, of the windows left.
 fn least_wake_ups(windows: &[Window]) -> usize {
     let mut windows: Vec<_> = windows
         .iter()
@@ -195,8 +223,8 @@ fn least_wake_ups(windows: &[Window]) -> usize {
     windows.iter().copied().filter(is_missed).count()
 }
 
-/// Arms timers with these windows as their time comes, each on one of so many threads, and returns
-/// at how many instants some were fired.
+/// Arms timers with these windows as their time comes, spread over so many threads, and returns the
+/// number of instants that fired some.
 fn wake_ups(windows: &mut [Window], threads: usize) -> usize {
     windows.sort_unstable();
     let clock = VirtualClock::new();
@@ -340,8 +368,7 @@ fn a_hand_driven_sleep_that_was_postponed_within_its_window_is_fired_once() {
     let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
     let counter = Counter::new();
     let waker = Waker::from(counter.clone());
-    let mut sleep = timer.sleep(ms(1)).with_tolerance(ms(1));
-    assert!(poll_with(&mut sleep, &waker).is_pending());
+    let mut sleep = pending_for(ms(1), &waker, |span| timer.sleep(span).with_tolerance(ms(1)));
     let deadline = sleep.deadline();
     for later in 0..4 {
         sleep.reset(deadline + ms(1) / 4 * later);
@@ -420,6 +447,39 @@ fn timeouts_queues_callbacks_and_wall_sleeps_have_their_timers_tolerance() {
     let mut sleep = timer.sleep_until_wall(timer.wall_now() + ms(100));
     assert!(poll(&mut sleep).is_pending());
     expect(delay + ms(100) + SECOND);
+}
+
+/// Each way for an entry to be due as it comes, while the task waits for the end of a window.
+#[test]
+fn what_is_due_as_it_comes_wakes_the_task_of_a_queue_whatever_its_tolerance() {
+    let hour = 3600 * SECOND;
+    let due_inserted = |queue: &mut DelayQueue<u32>, _: &Key| _ = queue.insert(2, Duration::ZERO);
+    let of_the_past = |queue: &mut DelayQueue<u32>, now| _ = queue.insert_at(2, now - ms(500));
+    let due_reset = |queue: &mut DelayQueue<u32>, key: &Key| queue.reset(key, Duration::ZERO);
+    let (fixed, share) = (Tolerance::from(hour), Tolerance::percent_of_delay(1_000_000, hour));
+    for (way, tolerance) in (0..3).flat_map(|way| [(way, fixed), (way, share)]) {
+        let (timer, clock) = tolerant_timer(tolerance);
+        let counter = Counter::new();
+        let waker = Waker::from(counter.clone());
+        let mut queue = DelayQueue::with_timer(&timer);
+        queue.insert(1, SECOND);
+        let end = clock.now() + SECOND + hour;
+        let key = queue.insert(3, 3 * hour);
+        assert!(poll_next(&mut queue, &waker).is_pending());
+        clock.advance(2 * SECOND);
+        queue.insert(4, SECOND);
+        queue.insert(5, Duration::MAX);
+        assert_eq!(counter.wakes(), 0, "none of these is due");
+        assert_eq!(clock.next_deadline(), Some(end), "nor puts anything off");
+        match way {
+            0 => due_inserted(&mut queue, &key),
+            1 => of_the_past(&mut queue, timer.now()),
+            _ => due_reset(&mut queue, &key),
+        }
+        assert_eq!(counter.wakes(), 1, "{way} {tolerance:?}");
+        let first = pollster::block_on(queue.next()).expect("it is due");
+        assert_eq!(first.into_inner(), 1);
+    }
 }
 
 #[test]

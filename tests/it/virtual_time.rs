@@ -1,12 +1,16 @@
 //! `VirtualClock`.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::task::Waker;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use futures::executor::LocalPool;
+use futures::task::LocalSpawnExt;
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{Sleep, Timer};
 
@@ -53,7 +57,7 @@ fn what_is_armed_on_it_stays_pending_while_it_stands_still() {
     assert_eq!((counter.wakes(), clock.pending(), timer.stats().driver_wakeups), (0, 1, 0));
 }
 
-/// Sleeps armed with these delays, and what their wakers note: when, by the clock, and which.
+/// Sleeps armed with these delays, and the notes of their wakers: the clock's time, and the sleep.
 type Seen = Arc<Mutex<Vec<(Duration, usize)>>>;
 
 fn armed(timer: &Timer, clock: &VirtualClock, delays: &[Duration]) -> (Vec<Sleep>, Seen) {
@@ -68,7 +72,7 @@ fn armed(timer: &Timer, clock: &VirtualClock, delays: &[Duration]) -> (Vec<Sleep
     (sleeps.collect(), seen)
 }
 
-/// The delays in order, equal ones in that of arming.
+/// The delays in order, equal ones in the order of arming.
 fn in_order(delays: &[Duration]) -> Vec<(Duration, usize)> {
     let mut order: Vec<_> = delays.iter().copied().zip(0..).collect();
     order.sort_unstable();
@@ -202,7 +206,7 @@ fn what_a_waker_arms_for_the_present_fires_behind_what_is_due() {
         let order = order.clone();
         callback(move || order.lock().unwrap().push(what))
     };
-    // Two that are due at once; the first makes a third due, which was armed before for later.
+    // Two that are due at once; the first makes a third due that was armed before for later.
     let mut third = timer.sleep(9 * SECOND);
     assert!(poll_with(&mut third, &noting("third")).is_pending());
     let third = Mutex::new(third);
@@ -286,7 +290,7 @@ fn a_waker_that_waits_for_a_clock_that_another_thread_moves_panics_and_is_counte
     let wait = |timer: &Timer, other: &VirtualClock| other.block_on(timer.sleep(3600 * SECOND));
     for (timer, clock) in wakers_that_cross(wait) {
         assert_eq!(timer.stats().waker_panics, 1);
-        // What moves the clock continues, and so do its timers.
+        // The mover of the clock continues, and so do its timers.
         clock.block_on(timer.sleep(SECOND));
     }
 }
@@ -389,7 +393,7 @@ fn block_on_waits_for_other_threads_when_no_timer_is_pending() {
 #[test]
 fn an_uptime_of_every_magnitude_keeps_every_timer() {
     // Around each power of 64 nanoseconds, with a population of timers of every magnitude pending:
-    // what broke tokio at 2^30 and 2^36 ms of uptime.
+    // tokio broke so at 2^30 and 2^36 ms of uptime.
     for power in 1..11u32 {
         let (timer, clock) = virtual_timer();
         let wrap = 64u64.saturating_pow(power).min(1 << 62);
@@ -490,7 +494,7 @@ mod held {
         let moved = Arc::new(Mutex::new(None));
         let holds = [clock.hold(), clock.hold()];
         assert!(format!("{clock:?}").contains("holds: 2"));
-        let (looking, look) = mpsc::channel();
+        let (looking, look) = channel();
         let looker = thread::spawn({
             let (clock, moved) = (clock.clone(), moved.clone());
             move || {
@@ -543,7 +547,7 @@ mod held {
         let start = clock.now();
         let (send, receive) = oneshot::channel();
         let send = Mutex::new(Some(send));
-        let (looking, look) = mpsc::channel();
+        let (looking, look) = channel();
         let worker = thread::spawn({
             let clock = clock.clone();
             move || {
@@ -616,7 +620,7 @@ mod held {
                 let work = async move {
                     for turn in 1..=10 {
                         timer.sleep(Duration::from_secs(n)).await;
-                        // Nobody moves it on, whatever this thread does meanwhile.
+                        // Nobody moves it on, regardless of this thread's acts meanwhile.
                         thread::yield_now();
                         assert_eq!(now.now() - start, Duration::from_secs(n * turn));
                     }
@@ -786,7 +790,7 @@ mod held {
         assert_eq!((outputs, clock.now() - start), ([3, 1, 2].map(Some), 3 * SECOND));
 
         thread::scope(|scope| {
-            let (send, outputs) = mpsc::channel();
+            let (send, outputs) = channel();
             let spawn = &spawn;
             scope.spawn(move || {
                 let mut pool = LocalPool::new();
@@ -875,7 +879,7 @@ mod held {
         let (timer, clock) = virtual_timer();
         let runtime = runtime();
         let _context = runtime.enter();
-        let (send, receive) = mpsc::channel();
+        let (send, receive) = channel();
         let task = |name| {
             let (timer, send) = (timer.clone(), send.clone());
             async move {
@@ -959,4 +963,82 @@ fn the_next_deadline_is_exact_although_an_earlier_one_was_cancelled() {
     drop(second);
     assert_eq!(clock.advance(ms(1)), 1);
     assert_eq!(clock.next_deadline(), Some(third.deadline()));
+}
+
+/// The order of a crowd's wake-ups: `count` sleeps at each of two deadlines, set in turn.
+fn crowd(clock: &VirtualClock, count: usize) -> Vec<usize> {
+    let timer = Timer::builder().virtual_clock(clock).build().unwrap();
+    let (tell, order) = channel();
+    for n in 0..2 * count {
+        let tell = tell.clone();
+        timer.sleep(SECOND * (1 + (n % 2) as u32)).call(move || tell.send(n).unwrap()).detach();
+    }
+    assert_eq!(clock.advance(3 * SECOND), 2 * count);
+    order.try_iter().collect()
+}
+
+#[test]
+fn a_seed_orders_equal_deadlines_and_no_others() {
+    // More than are held at once without a seed.
+    const COUNT: usize = 1_500;
+    let plain = crowd(&VirtualClock::new(), COUNT);
+    let set: Vec<_> = (0..2).flat_map(|first| (first..2 * COUNT).step_by(2)).collect();
+    assert_eq!(plain, set, "without one they are woken as they were set");
+    let orders = [1, 2, u64::MAX].map(|seed| crowd(&VirtualClock::seeded(seed), COUNT));
+    for (order, seed) in orders.iter().zip([1, 2, u64::MAX]) {
+        let (first, second) = order.split_at(COUNT);
+        assert!(first.iter().all(|n| n % 2 == 0) && second.iter().all(|n| n % 2 == 1));
+        let mut sorted = order.clone();
+        sorted.sort_by_key(|n| (n % 2, *n));
+        assert_eq!(sorted, set, "each is woken once");
+        // The tenth set last is not woken last.
+        let late = |n: &&usize| **n >= 2 * COUNT * 9 / 10;
+        let among = first[..COUNT / 2].iter().filter(late).count();
+        assert!((COUNT / 40..COUNT * 3 / 40).contains(&among), "{among} by seed {seed}");
+        assert_ne!(first.iter().map(|n| n + 1).collect::<Vec<_>>(), second, "of each deadline");
+        assert_eq!(crowd(&VirtualClock::seeded(seed), COUNT), *order, "the same again");
+    }
+    assert!(orders[0] != orders[1] && orders[1] != orders[2]);
+}
+
+#[test]
+fn a_clock_moved_with_an_executor_runs_it_at_each_deadline() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let mut pool = LocalPool::new();
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    for (name, period) in [("a", 2), ("b", 3)] {
+        let (timer, clock, seen) = (timer.clone(), clock.clone(), Rc::clone(&seen));
+        let task = async move {
+            loop {
+                timer.sleep(period * SECOND).await;
+                seen.borrow_mut().push((name, (clock.now() - start).as_secs()));
+            }
+        };
+        pool.spawner().spawn_local(task).unwrap();
+    }
+    let mut runs = 0;
+    let fired = clock.advance_with(6 * SECOND + ms(500), || {
+        runs += 1;
+        pool.run_until_stalled();
+    });
+    // Both at 6 s, in the order of their setting.
+    let expected = [("a", 2), ("b", 3), ("a", 4), ("b", 6), ("a", 6)];
+    assert_eq!(*seen.borrow(), expected);
+    assert_eq!((fired, runs, clock.now() - start), (5, 5, 6 * SECOND + ms(500)));
+
+    assert_eq!(clock.advance_to_with(start + 8 * SECOND, || pool.run_until_stalled()), 1);
+    assert_eq!(clock.now() - start, 8 * SECOND);
+    assert_eq!(clock.advance_to_with(start, || pool.run_until_stalled()), 0, "never back");
+    assert_eq!(clock.now() - start, 8 * SECOND);
+}
+
+#[test]
+fn a_clock_is_not_moved_with_an_executor_within_a_waker() {
+    let (timer, clock) = virtual_timer();
+    let own = clock.clone();
+    let callback = timer.sleep(SECOND).call(move || _ = own.advance_with(SECOND, || {}));
+    assert_eq!(clock.advance(SECOND), 1);
+    assert_eq!(timer.stats().waker_panics, 1);
+    drop(callback);
 }

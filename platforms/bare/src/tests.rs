@@ -31,7 +31,7 @@ use board::{HEAP, entry, print};
 
 /// Instructions by which an interrupt may be late: those of docs/PLATFORMS.md, and a margin.
 const LATE_MAX: u32 = if cfg!(target_arch = "riscv32") {
-    3_250
+    3_600
 } else if cfg!(target_has_atomic = "ptr") {
     3_100
 } else {

@@ -11,9 +11,9 @@ use crate::time::Instant;
 const LONGEST_STEP: libc::c_long = 10_000_000;
 const SHORTEST_STEP: u64 = 1_000_000;
 
-/// Steps by which it lags at most while the kernel's timekeeping runs: by one, by what delays
-/// the interrupt that makes it, and by five where a virtual machine's processor that keeps the
-/// time is held. Then another takes over, after as many ticks of its own
+/// Most steps that it lags by while the kernel's timekeeping runs: one, one more while the
+/// interrupt that makes the step is delayed, and five where a virtual machine's processor that
+/// keeps the time is held. Then another takes over, after as many ticks of its own
 /// (`MAX_STALLED_JIFFIES` in Linux).
 const STEPS: u64 = 7;
 
@@ -43,6 +43,12 @@ impl Coarse {
         (line, Self { lag: step().max(SHORTEST_STEP) * STEPS, offset })
     }
 
+    /// The exact clock's reading on that line.
+    #[inline]
+    pub(super) fn exact_now(&self, line: &TimeLine) -> Tick {
+        line.tick(Instant::now())
+    }
+
     #[inline]
     pub(super) fn now(&self) -> Option<Tick> {
         Some(self.reading())
@@ -53,8 +59,8 @@ impl Coarse {
         Tick::from_raw(read(libc::CLOCK_MONOTONIC_COARSE).wrapping_add(self.offset))
     }
 
-    /// `None` if the coarse clock cannot tell. Exact also before the origin, where the clock is
-    /// at first, as it lags, and may be once it has stepped back.
+    /// `None` if the coarse clock cannot tell. Exact before the origin too: the clock lags, so it
+    /// is there at first, and may be again once it has stepped back.
     #[inline]
     pub(super) fn has_passed(&self, deadline: Tick) -> Option<bool> {
         let now = self.reading().raw();
@@ -65,14 +71,14 @@ impl Coarse {
     }
 }
 
-/// Returns by how much the kernel moves the clock each time, in nanoseconds, as it says itself.
-/// Miri does not know that call.
+/// Returns the step of the kernel's clock, in nanoseconds, as reported by the kernel. Miri does not
+/// know that call.
 fn step() -> u64 {
     #[cfg_attr(miri, expect(unused_mut))]
     let mut step = libc::timespec { tv_sec: 0, tv_nsec: LONGEST_STEP };
     #[cfg(not(miri))]
-    // SAFETY: `step` is a valid place for one timespec, which is all the call asks for. If it
-    // fails, that stays as it is.
+    // SAFETY: `step` is a valid place for one timespec, and the call asks for no more. If it fails,
+    // that stays as it is.
     unsafe {
         libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut step)
     };
@@ -92,7 +98,7 @@ mod tests {
         for _ in 0..if cfg!(miri) { 10 } else { 10_000 } {
             let before = exact();
             let soon = before.saturating_add(Duration::from_nanos(1));
-            // What has come may be said to have, and what has not may not.
+            // A deadline that has come may be reported so, and no other.
             let answer = clock.has_passed(soon);
             assert!(answer != Some(true) || exact() >= soon);
             assert_eq!(clock.has_passed(Tick::PAST), Some(true));

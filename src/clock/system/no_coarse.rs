@@ -13,6 +13,10 @@ impl Coarse {
         (TimeLine::starting_at(Instant::now()), Self)
     }
 
+    pub(super) fn exact_now(&self, line: &TimeLine) -> Tick {
+        line.tick(Instant::now())
+    }
+
     pub(super) fn now(&self) -> Option<Tick> {
         None
     }

@@ -15,4 +15,8 @@ impl DriverThread {
     pub(crate) fn unpark(&self) {
         match *self {}
     }
+
+    pub(super) fn is_asked_to_end(&self) -> bool {
+        match *self {}
+    }
 }

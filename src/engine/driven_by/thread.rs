@@ -1,10 +1,12 @@
-//! The driver thread, as the engine knows it.
+//! The engine's side of the driver thread.
 
 use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::parker::Parker;
-use crate::sync::{Arc, Mutex};
+use crate::fork::Generation;
+use crate::sync::unmodelled::AtomicBool;
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, Ordering, Thread, lock, wait};
 
 /// Begins to watch for resumes from suspend: each unparks the driver. Returns a function that the
 /// driver calls before it parks, and which returns the longest time that it may park for.
@@ -17,16 +19,59 @@ pub(crate) struct DriverThread {
     /// another clock have the code.
     pub(crate) watch_resumes: Option<WatchResumes>,
     pub(crate) parker: Parker,
-    /// True while the thread runs: set where it is started, reset by the thread as it ends.
-    pub(crate) running: Mutex<bool>,
+    /// The start lock.
+    pub(crate) life: Mutex<Life>,
+    /// Signalled when an answer is there.
+    answered: Condvar,
+    /// True while a handle waits for an answer. Written under `life`.
+    is_asked: AtomicBool,
+    /// Held by a handle that ends the thread, until that is gone.
+    pub(crate) ends: Mutex<()>,
 }
+
+/// Whether the thread runs, and its answer to a handle that asked it to end.
+pub(crate) struct Life {
+    /// The process of the thread.
+    generation: Generation,
+    /// Set where the thread is started, taken out by the thread as it ends: a handle that is kept
+    /// keeps the thread's stack.
+    pub(crate) thread: Option<Thread>,
+    answer: Option<Answer>,
+}
+
+impl Life {
+    fn new() -> Self {
+        Self { generation: Generation::at_birth(), thread: None, answer: None }
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Life {
+    /// A child of `fork` detaches no thread of its parent's.
+    fn drop(&mut self) {
+        if self.generation.is_past() {
+            std::mem::forget((self.thread.take(), self.answer.take()));
+        }
+    }
+}
+
+/// The thread, about to be gone; or the number of timers that are armed.
+pub(crate) type Answer = Result<Thread, usize>;
 
 impl DriverThread {
     /// Name of a thread that is given none.
     pub(crate) const NAME: &str = "tourbillon";
 
     pub(crate) fn new(name: String, watch_resumes: Option<WatchResumes>) -> Self {
-        Self { name, watch_resumes, parker: Parker::new(), running: Mutex::new(false) }
+        Self {
+            name,
+            watch_resumes,
+            parker: Parker::new(),
+            life: Mutex::new(Life::new()),
+            answered: Condvar::new(),
+            is_asked: AtomicBool::new(false),
+            ends: Mutex::new(()),
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -38,8 +83,45 @@ impl DriverThread {
         Self::new(self.name.clone(), self.watch_resumes)
     }
 
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")))]
     pub(crate) fn unpark(&self) {
         self.parker.unpark();
+    }
+
+    pub(super) fn is_asked_to_end(&self) -> bool {
+        // ORDERING: Relaxed; read by the driver, under `life` where it decides, and in a child.
+        self.is_asked.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the driver's answer, once `engine` is closed for it. The thread runs.
+    pub(crate) fn ask_to_end(&self, engine: &Engine, mut life: MutexGuard<'_, Life>) -> Answer {
+        // ORDERING: Relaxed; `life` orders it.
+        self.is_asked.store(true, Ordering::Relaxed);
+        engine.close();
+        loop {
+            if let Some(answer) = life.answer.take() {
+                return answer;
+            }
+            life = wait(&self.answered, life);
+        }
+    }
+
+    /// Gives an answer to the handle that asked, if one did. The driver's.
+    pub(crate) fn answer(&self, engine: &Engine, life: &mut Life, answer: Answer) {
+        if self.is_asked_to_end() {
+            // ORDERING: Relaxed; `life` orders it.
+            self.is_asked.store(false, Ordering::Relaxed);
+            engine.reopen();
+            life.answer = Some(answer);
+            self.answered.notify_one();
+        }
+    }
+
+    /// Tells the handle that asked, if one did, how many timers are armed. The driver's.
+    pub(crate) fn refuse_to_end(&self, engine: &Engine, armed: usize) {
+        if self.is_asked_to_end() {
+            self.answer(engine, &mut lock(&self.life), Err(armed));
+        }
     }
 
     /// Lets the driver see that the model's clock has moved.

@@ -16,7 +16,7 @@ use windows_sys::Win32::System::Threading::{
 
 use resumes::OnResume;
 
-use super::Parker;
+use super::token::Token;
 use crate::sync::{Condvar, MutexGuard, lock, wait_up_to};
 
 /// Wakes the thread that waits for the token.
@@ -27,12 +27,14 @@ pub(super) struct Signal {
     fallback: Condvar,
 }
 
-impl Signal {
-    pub(super) fn new() -> Self {
+impl Default for Signal {
+    fn default() -> Self {
         Self { precise: Precise::new(), fallback: Condvar::new() }
     }
+}
 
-    /// Ends a wait. If none has begun, the next one may be ended, which is spurious.
+impl Signal {
+    /// Ends a wait. If none has begun, the next one may be ended, spuriously.
     pub(super) fn notify_one(&self) {
         match &self.precise {
             Some(precise) => precise.notify(),
@@ -41,21 +43,21 @@ impl Signal {
     }
 }
 
-impl Parker {
+impl Token {
     /// Waits for the signal, but no longer than `limit`.
     pub(super) fn block<'a>(
         &'a self,
-        token: MutexGuard<'a, bool>,
+        is_left: MutexGuard<'a, bool>,
         limit: Option<Duration>,
     ) -> MutexGuard<'a, bool> {
         let Some(precise) = &self.left.precise else {
-            return wait_up_to(&self.left.fallback, token, limit);
+            return wait_up_to(&self.left.fallback, is_left, limit);
         };
         // A token that is left from here on signals the event, which stays so until it is waited
         // for.
-        drop(token);
+        drop(is_left);
         precise.wait(limit);
-        lock(&self.token)
+        lock(&self.is_left)
     }
 }
 
@@ -122,8 +124,6 @@ mod tests {
     use windows_sys::Win32::UI::WindowsAndMessaging::PBT_APMRESUMEAUTOMATIC;
 
     use super::*;
-    use crate::clock::Clock;
-    use crate::engine::Plan;
     use crate::sync::Mutex;
 
     const SHORT: Duration = Duration::from_millis(1);
@@ -148,10 +148,9 @@ mod tests {
     #[test]
     fn a_system_without_such_timers_parks_on_a_condition_variable() {
         let left = Signal { precise: None, fallback: Condvar::new() };
-        let (clock, parker) = (Clock::monotonic(), Parker { token: Mutex::new(false), left });
-        let far = Plan::ParkUntil(clock.now().saturating_add(3_600_000 * SHORT));
-        parker.park(&clock, far, SHORT);
-        parker.unpark();
-        parker.park(&clock, far, Duration::MAX);
+        let token = Token { is_left: Mutex::new(false), left };
+        token.take(Some(SHORT));
+        token.leave();
+        token.take(Some(3_600_000 * SHORT));
     }
 }

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use loom::sync::Arc;
 use loom::thread;
 
-use super::{check, clock};
+use super::{check, check_with, clock};
 use crate::MissedTickBehavior;
 use crate::callback::Callback;
+use crate::engine::Notify;
 use crate::models::harness::{Harness, Signal, at, poll, quietly};
 use crate::sync::{StdArc, refuse_threads};
 use crate::timer::Builder;
@@ -16,7 +17,7 @@ use crate::timer::Timer;
 use crate::virtual_time::VirtualClock;
 
 /// How often a function was called, and a reference of loom's that the function holds: loom sees a
-/// function that is not dropped, and one that is used by two threads without order.
+/// function that is not dropped, and a use by two threads without order.
 struct Calls {
     held: Arc<()>,
     count: StdArc<AtomicUsize>,
@@ -87,7 +88,7 @@ fn cancel_races_call() {
     });
 }
 
-/// Oracle: as above, of a cancel that does not wait; loom's references, as nobody waits for the
+/// Oracle: as above, of a cancel that does not wait; loom's references, since nobody waits for the
 /// function to be dropped.
 #[test]
 fn drop_races_call() {
@@ -101,7 +102,7 @@ fn drop_races_call() {
     });
 }
 
-/// Oracle: one of the three has it.
+/// Oracle: of the call and the two cancels, exactly one has it.
 #[test]
 fn two_cancels_race_call() {
     check(|| {
@@ -134,7 +135,7 @@ fn cancel_races_a_call_that_repeats() {
     });
 }
 
-/// The time at which a function was last called, in nanoseconds, by the clock of a model.
+/// The time of a function's last call, in nanoseconds, by the clock of a model.
 fn noted(harness: &Harness) -> (StdArc<AtomicU64>, impl Fn() + Send + Sync + 'static) {
     let (called_at, time) = (StdArc::<AtomicU64>::default(), Arc::clone(&harness.time));
     let noted = StdArc::clone(&called_at);
@@ -166,7 +167,7 @@ fn reset_races_call() {
     });
 }
 
-/// Oracle: deadlock, as nothing else wakes the driver by then; called once.
+/// Oracle: deadlock, since nothing else wakes the driver by then; called once.
 #[test]
 fn reset_of_a_callback_to_earlier_races_park() {
     check(|| {
@@ -228,8 +229,8 @@ fn resets_from_never_arm_once() {
     });
 }
 
-/// One of two threads that arm what nothing has armed cannot start the driver. Oracle: deadlock, if
-/// the other's reset says that the function will be called, and it is not.
+/// Two threads arm a callback that nothing has armed, and one cannot start the driver. Oracle:
+/// deadlock, if the other's reset says that the function will be called, and it is not.
 #[test]
 fn a_reset_that_cannot_start_the_driver_races_another() {
     check(|| {
@@ -252,10 +253,10 @@ fn a_reset_that_cannot_start_the_driver_races_another() {
     });
 }
 
-/// A thread that cannot start the driver takes out what it has armed, as another starts it and the
-/// driver fires that. Oracle: if the next reset says that it was in time, the call is not before
-/// the new deadline; deadlock, if there is none at it. Some execution has both: one that is taken
-/// out, and one in time.
+/// A thread that cannot start the driver takes out the sleep that it has armed, while another
+/// starts it and the driver fires that. Oracle: if the next reset says that it was in time, the
+/// call is not before the new deadline; deadlock, if there is none at it. Some execution has both:
+/// a sleep taken out, and one in time.
 #[test]
 fn a_wake_up_for_what_was_taken_out_races_a_reset() {
     let taken_out = StdArc::new(AtomicUsize::new(0));
@@ -290,6 +291,39 @@ fn a_wake_up_for_what_was_taken_out_races_a_reset() {
         callback.cancel_and_wait();
     });
     assert!(taken_out.load(Ordering::Relaxed) > 0, "no execution has both"); // ORDERING: as above
+}
+
+/// A thread that cannot start the driver arms the callback, takes it out, and arms it again.
+/// Another sees that it is armed, and starts a driver, which ends as it is taken out. Oracle:
+/// deadlock, if a reset says that the function will be called, and there is no driver.
+#[test]
+fn a_reset_that_saw_a_driver_races_two_that_cannot_start_one() {
+    check_with(1, || {
+        let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
+        let callback = StdArc::new(harness.timer.never().call(calls.raising(&signal)));
+        let (deadline, mover) = (instant(&harness.timer, 5), harness.clock_mover());
+        let engine = Arc::clone(harness.timer.engine());
+        // So that the driver ends when nothing is armed.
+        drop(harness);
+        let other = {
+            let callback = StdArc::clone(&callback);
+            thread::spawn(move || callback.reset(deadline))
+        };
+        refuse_threads(true);
+        let mut in_time = quietly(|| callback.reset(deadline));
+        if in_time.is_none() {
+            if engine.alarm().start_if_absent() != Notify::Start {
+                thread::yield_now();
+            }
+            in_time = quietly(|| callback.reset(deadline));
+        }
+        let other = other.join().unwrap();
+        assert!(other || in_time != Some(false), "none was too late");
+        mover.advance(5);
+        signal.wait();
+        callback.cancel_and_wait();
+        assert_eq!(calls.count(), 1);
+    });
 }
 
 /// Oracle: called once, by who moves the clock; and at the new deadline, if the reset was in time.

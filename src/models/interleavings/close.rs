@@ -1,7 +1,7 @@
-//! The last handle goes, and the driver ends with the last armed sleep.
+//! The last handle goes, and the driver ends with the last armed sleep; or a handle asks it to end.
 //!
-//! What a driver that ends knows is found out at two shards, and two threads have something to tell
-//! it. So these go to one preemption more than the others, where that takes seconds.
+//! A driver that ends gathers its knowledge at two shards, and two threads have something to
+//! tell it. So these go to one preemption more than the others, where that takes seconds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -10,9 +10,10 @@ use loom::thread;
 
 use super::{check, check_with, clock, sleeper};
 use crate::clock::{Clock, VirtualTime};
+use crate::driver;
 use crate::engine::{DrivenBy, Engine};
-use crate::models::harness::{Harness, Signal, at, block_on, poll};
-use crate::sync::{Arc, StdArc, set_thread_index};
+use crate::models::harness::{Harness, Signal, at, block_on, poll, quietly};
+use crate::sync::{Arc, StdArc, refuse_threads, set_thread_index};
 use crate::timer::Timer;
 
 /// The driver ends with the last armed sleep of a timer without handles. Oracle: deadlock.
@@ -43,10 +44,30 @@ fn arm_races_close() {
     check_with(1, || arm_and_close(1, 0));
 }
 
-/// `closed` is ordered by the first shard's lock, and this one arms in the other. Oracle: as above.
+/// The driver counts the first shard before the other, in which this one arms. Oracle: as above.
 #[test]
 fn arm_races_close_on_two_shards() {
     check_with(1, || arm_and_close(2, 1));
+}
+
+/// A thread that cannot start the driver arms a timer as the driver ends, and another thread a
+/// later one, for which it need not notify the driver. Oracle: deadlock, if the later one is armed
+/// and there is no driver.
+#[test]
+fn an_insert_beside_one_that_cannot_start_the_driver_races_its_end() {
+    check(|| {
+        let harness = Harness::new(1);
+        let (far, mover) = (harness.far_timer(), harness.clock_mover());
+        let mut refused = harness.sleep(3);
+        let near = sleeper(&harness, 0, 5);
+        drop(harness);
+        drop(far);
+        refuse_threads(true);
+        let _ = quietly(|| poll(&mut refused, &Signal::new()));
+        drop(refused);
+        mover.advance(5);
+        near.join().unwrap();
+    });
 }
 
 /// The driver ends while a deadline that was cancelled is still its shard's earliest.
@@ -139,6 +160,70 @@ fn the_end_of_one_timer_races_arm_on_another() {
         signal.wait();
         assert_eq!(poll(&mut near, &signal), Poll::Ready(()));
         closer.join().unwrap();
+    });
+}
+
+/// A handle asks the driver to end while a sleep is armed, in the shard `index`. Oracle: deadlock,
+/// of the sleep, of the asking thread, and of the driver at the end.
+fn end_beside_an_arm(shards: usize, index: usize) {
+    let harness = Harness::new(shards);
+    drop(harness.far_timer());
+    let near = sleeper(&harness, index, 5);
+    let ended = driver::end(harness.timer.engine());
+    assert!(matches!(ended, Ok(()) | Err(1)), "{ended:?}");
+    harness.advance(5);
+    near.join().unwrap();
+}
+
+#[test]
+fn an_end_that_is_asked_for_races_arm() {
+    check(|| end_beside_an_arm(1, 0));
+}
+
+#[test]
+fn an_end_that_is_asked_for_races_arm_on_two_shards() {
+    check(|| end_beside_an_arm(2, 1));
+}
+
+/// The driver may be on its way to park, or parked, for the dropped sleep. Oracle: deadlock.
+#[test]
+fn an_end_that_is_asked_for_races_the_last_cancel() {
+    check(|| {
+        let harness = Harness::new(2);
+        let far = harness.far_timer();
+        let dropper = thread::spawn(move || drop(far));
+        let ended = driver::end(harness.timer.engine());
+        assert!(matches!(ended, Ok(()) | Err(1)), "{ended:?}");
+        dropper.join().unwrap();
+        assert_eq!(driver::end(harness.timer.engine()), Ok(()));
+    });
+}
+
+/// A driver that refuses to end fires the timer that it refused for, and ends when it is asked
+/// again. Oracle: deadlock.
+#[test]
+fn a_driver_does_not_end_while_a_sleep_is_armed() {
+    check(|| {
+        let harness = Harness::new(1);
+        let (mut sleep, signal) = harness.armed(5);
+        assert_eq!(driver::end(harness.timer.engine()), Err(1));
+        harness.advance(5);
+        signal.wait();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
+        assert_eq!(driver::end(harness.timer.engine()), Ok(()));
+    });
+}
+
+/// Both find the driver gone. Oracle: deadlock.
+#[test]
+fn two_ends_that_are_asked_for_meet() {
+    check(|| {
+        let harness = Harness::new(1);
+        drop(harness.far_timer());
+        let engine = Arc::clone(harness.timer.engine());
+        let other = thread::spawn(move || assert_eq!(driver::end(&engine), Ok(())));
+        assert_eq!(driver::end(harness.timer.engine()), Ok(()));
+        other.join().unwrap();
     });
 }
 

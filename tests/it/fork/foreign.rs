@@ -52,7 +52,7 @@ fn child_forks_on_a_driver_thread() {
     assert_eq!(status(), PANICKED);
     drop(callback);
 
-    // What is due beside it is the parent's.
+    // The due timers beside it are the parent's.
     let deadline = timer.now() + ms(5);
     let callback = timer.sleep_until(deadline).call({
         let mut function = forking(tell.clone(), || {});
@@ -121,9 +121,8 @@ fn child_forks_within_a_turn() {
                 assert_eq!(timer.stats().armed, 0, "nothing is called again");
                 assert!(!callback.cancel());
                 let (waker, told) = telling();
-                let mut own = timer.sleep(ms(1));
-                assert!(poll_with(&mut own, &waker).is_pending());
-                std::thread::sleep(ms(1));
+                let own = pending_for(ms(1), &waker, |span| timer.sleep(span));
+                while !own.is_elapsed() {}
                 assert_eq!(driver.turn().fired, 1);
                 told.recv().expect("it is woken");
             });

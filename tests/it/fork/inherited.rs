@@ -1,5 +1,6 @@
-//! Each thing that a child may have inherited, and what it does about it there.
+//! Each thing that a child may have inherited, with its use there.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
 
 use tourbillon::virtual_time::VirtualClock;
@@ -110,6 +111,171 @@ fn child_is_tolerant() {
     assert_eq!(status, 0);
 }
 
+/// The driver of a timer: a thread, a loop or a clock.
+enum Drive {
+    Thread,
+    Loop(tourbillon::driver::Driver),
+    Clock(VirtualClock),
+}
+
+/// A timer with each option that a timer has, and what its hook was called for.
+struct WithOptions {
+    timer: Timer,
+    drive: Drive,
+    panics: Arc<AtomicUsize>,
+}
+
+/// Name of the thread of a timer with options.
+const NAME: &str = "options";
+
+/// Limit of a slow call. A slow call takes longer here, and less than the default.
+const SLOW: Duration = ms(20);
+
+impl WithOptions {
+    fn all() -> [Self; 3] {
+        let with = |build: &dyn Fn(tourbillon::timer::Builder) -> (Timer, Drive)| {
+            let panics = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&panics);
+            let builder = Timer::builder().shards(4).thread_name(NAME).lateness_histogram(true);
+            let builder = builder.tolerance(SECOND).slow_call_limit(SLOW);
+            let hook = move || _ = counted.fetch_add(1, Ordering::Relaxed);
+            let (timer, drive) = build(builder.on_waker_panic(hook));
+            Self { timer, drive, panics }
+        };
+        [
+            with(&|builder| (started(builder), Drive::Thread)),
+            with(&|builder| {
+                let (timer, driver) = builder.build_manual(|| {}).expect("the options are valid");
+                (timer, Drive::Loop(driver))
+            }),
+            with(&|builder| {
+                let clock = VirtualClock::new();
+                let builder = builder.virtual_clock(&clock);
+                (builder.build().expect("the options are valid"), Drive::Clock(clock))
+            }),
+        ]
+    }
+
+    /// Calls a waker that is slow, and panics.
+    fn call(&mut self) {
+        let slow = match &self.drive {
+            Drive::Clock(clock) => Some(clock.clone()),
+            _ => None,
+        };
+        let (tell, told) = channel();
+        let waker = self::callback(move || {
+            match &slow {
+                Some(clock) => clock.jump(2 * SLOW),
+                None => std::thread::sleep(2 * SLOW),
+            }
+            tell.send(()).expect("the process waits");
+            panic!("a waker that panics");
+        });
+        // On a slow machine it may be over before it is armed.
+        let mut sleep = loop {
+            let mut sleep = self.timer.sleep(ms(5)).with_tolerance(ms(0));
+            if poll_with(&mut sleep, &waker).is_pending() {
+                break sleep;
+            }
+        };
+        match &mut self.drive {
+            Drive::Thread => {}
+            Drive::Loop(driver) => {
+                while driver.turn().fired == 0 {
+                    std::thread::sleep(ms(1));
+                }
+            }
+            Drive::Clock(clock) => _ = clock.advance(ms(5)),
+        }
+        told.recv().expect("it is woken");
+        eventually("the panic is counted", || self.timer.stats().waker_panics == 1);
+        assert!(poll(&mut sleep).is_ready());
+    }
+
+    /// In a process that has not used the timer: it has all options, and nothing of the past.
+    fn is_new_with_all_options(&mut self) {
+        let timer = self.timer.clone();
+        let before = self.panics.load(Ordering::Relaxed);
+        let stats = timer.stats();
+        let counts = [stats.armed, stats.fired, stats.cancelled, stats.waker_panics];
+        assert_eq!((counts, stats.slow_calls, stats.pending, stats.shards), ([0; 4], 0, 0, 4));
+        assert_eq!((stats.longest_call, stats.lateness_max), (ms(0), ms(0)));
+        assert_eq!(timer.lateness().map(|lateness| lateness.count()), Some(0));
+        #[cfg(feature = "pending")]
+        assert!(timer.pending().is_empty());
+        assert_eq!(timer.sleep(ms(10)).tolerance(), SECOND);
+        self.call();
+        assert_eq!(self.panics.load(Ordering::Relaxed), before + 1, "the hook is called");
+        let stats = timer.stats();
+        assert!(stats.slow_calls == 1 && stats.longest_call >= 2 * SLOW, "{stats:?}");
+        assert_eq!((stats.armed, stats.fired), (1, 1));
+        assert_eq!(timer.lateness().map(|lateness| lateness.count()), Some(1));
+        #[cfg(target_os = "linux")]
+        assert_eq!(has_thread(NAME), matches!(self.drive, Drive::Thread));
+        // Something of this process, for its child to leave alone.
+        let mut armed = timer.sleep(3600 * SECOND);
+        assert!(poll(&mut armed).is_pending());
+        std::mem::forget(armed);
+    }
+}
+
+#[test]
+fn a_child_and_its_child_have_each_option_of_a_timer_and_nothing_of_its_past() {
+    in_a_process_of_its_own("fork::inherited::child_has_all_options");
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_has_all_options() {
+    for mut parents in WithOptions::all() {
+        parents.call();
+        let status = status_of_a_child(move || {
+            parents.is_new_with_all_options();
+            let status = status_of_a_child(move || {
+                parents.is_new_with_all_options();
+                let status = status_of_a_child(|| parents.is_new_with_all_options());
+                assert_eq!(status, 0, "of the third in the line");
+            });
+            assert_eq!(status, 0, "of the child's child");
+        });
+        assert_eq!(status, 0, "of the child");
+    }
+}
+
+/// The last handle goes there, beside a sleep that is armed there.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_last_handle_of_a_child_of_a_child_ends_its_thread() {
+    in_a_process_of_its_own("fork::inherited::child_of_a_child_drops_a_handle");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_of_a_child_drops_a_handle() {
+    fn armed(timer: &Timer) -> tourbillon::Sleep {
+        let mut sleep = timer.sleep(3600 * SECOND);
+        assert!(poll(&mut sleep).is_pending());
+        eventually("the thread has its name", || has_thread(NAME));
+        eventually("the driver parks", || is_parked(timer));
+        sleep
+    }
+
+    let timer = started(Timer::builder().thread_name(NAME));
+    let status = status_of_a_child(move || {
+        let _of_child = armed(&timer);
+        let status = status_of_a_child(move || {
+            let sleep = armed(&timer);
+            drop(timer);
+            assert!(has_thread(NAME), "it waits for the sleep");
+            drop(sleep);
+            eventually("the thread ends", || !has_thread(NAME));
+        });
+        assert_eq!(status, 0, "of the child's child");
+    });
+    assert_eq!(status, 0);
+}
+
 #[test]
 fn a_child_has_no_hold_of_its_parents_and_ends_none() {
     in_a_process_of_its_own("fork::inherited::child_drops_an_inherited_hold");
@@ -178,7 +344,7 @@ fn child_polls_a_tracked_future() {
     assert_eq!(failed, [0; 0], "children failed, or hung");
 }
 
-/// A thread of the child forks while another uses what the child has inherited for the first time.
+/// A thread of the child forks while another makes the first use of an inherited thing.
 #[test]
 fn a_child_of_a_child_has_timers_too() {
     in_a_process_of_its_own("fork::inherited::child_forks_in_turn");
