@@ -10,16 +10,23 @@
 //! # drop(layer);
 //! ```
 //!
-//! The traits are those of tower-service and tower-layer 0.3, which tower 0.4 and 0.5 share.
+//! The traits come from tower-service and tower-layer 0.3, shared by tower 0.4 and 0.5.
 //!
 //! tower's own `timeout` needs tokio's timer. These types have its names and its behaviour, so only
 //! an import changes. The boxed error is tourbillon's [`Elapsed`](tourbillon::Elapsed).
 //!
 //! [`TimeoutOrElse`] answers with a response of yours instead, and adds no error. Its limit may
 //! differ from request to request.
+//!
+//! With the feature `http`, `DeadlineLayer` hands the deadline of a request to its handler. With
+//! `tonic-0_14`, `DeadlineInterceptor` passes the rest of it on to the next server.
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "http")]
+mod deadline;
+#[cfg(feature = "tonic-0_14")]
+mod interceptor;
 mod or_else;
 
 use std::error::Error;
@@ -32,6 +39,10 @@ use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
+#[cfg(feature = "http")]
+pub use deadline::{DeadlineLayer, HeaderLimit, WithDeadline, deadline_of};
+#[cfg(feature = "tonic-0_14")]
+pub use interceptor::DeadlineInterceptor;
 pub use or_else::{Limit, ResponseOrElse, TimeoutOrElse, TimeoutOrElseLayer};
 
 use tourbillon::deadline::Deadline;
@@ -50,7 +61,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// use tourbillon_tower::TimeoutLayer;
 /// use tower::Layer;
 ///
-/// // What a `tower::ServiceBuilder` or an axum `Router` does with it in `.layer(..)`.
+/// // `tower::ServiceBuilder` and axum's `Router` call this in `.layer(..)`.
 /// let layer = TimeoutLayer::new(Duration::from_secs(5));
 /// let service = layer.layer("any service");
 /// assert_eq!(service.get_ref(), &"any service");
@@ -62,9 +73,9 @@ pub struct TimeoutLayer {
 }
 
 impl TimeoutLayer {
-    /// A layer with this limit, on the process-wide timer.
+    /// A layer with this limit, on the [current timer](Timer::current).
     pub fn new(limit: Duration) -> Self {
-        Self::with_timer(limit, Timer::global())
+        Self::with_timer(limit, Timer::current())
     }
 
     /// A layer with this limit, on `timer`.
@@ -145,9 +156,9 @@ pub struct Timeout<S> {
 }
 
 impl<S> Timeout<S> {
-    /// Puts a limit on the requests of `service`, on the process-wide timer.
+    /// Puts a limit on the requests of `service`, on the [current timer](Timer::current).
     pub fn new(service: S, limit: Duration) -> Self {
-        Self::with_timer(service, limit, Timer::global())
+        Self::with_timer(service, limit, Timer::current())
     }
 
     /// Puts a limit on the requests of `service`, on `timer`.

@@ -18,8 +18,8 @@ use tourbillon::{Timeout as TimeoutFuture, Timer};
 ///
 /// Implement it for a type of your own if that has to be named, as in the field of a struct.
 pub trait Limit<Request> {
-    /// Returns the time by which `request` has to be answered, which was received at `now`, by the
-    /// timer's clock. [`Deadline::NEVER`] if there is no limit.
+    /// Returns the time by which `request` has to be answered; [`Deadline::NEVER`] if there is no
+    /// limit. `now` is the time of its receipt, by the timer's clock.
     ///
     /// If the deadline has passed already, the service is called all the same, and its response is
     /// polled once.
@@ -57,7 +57,7 @@ impl<Request, F: Fn(&Request, Instant) -> Deadline> Limit<Request> for F {
 /// assert_eq!(service.get_ref(), &"any service");
 /// ```
 ///
-/// A limit for each request, as its caller set it, and at most 30 seconds:
+/// A limit for each request, set by its caller, and at most 30 seconds:
 ///
 /// ```
 /// # extern crate tower_layer as tower;
@@ -89,10 +89,10 @@ pub struct TimeoutOrElseLayer<A, L = Duration> {
 }
 
 impl<A, L> TimeoutOrElseLayer<A, L> {
-    /// A layer with this [`Limit`], on the process-wide timer. `answer` makes the response to a
-    /// request whose time is up.
+    /// A layer with this [`Limit`], on the [current timer](Timer::current). `answer` makes the
+    /// response to a request whose time is up.
     pub fn new(limit: L, answer: A) -> Self {
-        Self::with_timer(limit, answer, Timer::global())
+        Self::with_timer(limit, answer, Timer::current())
     }
 
     /// A layer with this [`Limit`], on `timer`.
@@ -134,7 +134,7 @@ impl<S, A: Clone, L: Clone> Layer<S> for TimeoutOrElseLayer<A, L> {
 ///
 /// # Errors
 ///
-/// The inner service's, as they are.
+/// The inner service's, unchanged.
 ///
 /// # Examples
 ///
@@ -176,10 +176,10 @@ pub struct TimeoutOrElse<S, A, L = Duration> {
 }
 
 impl<S, A, L> TimeoutOrElse<S, A, L> {
-    /// Puts a [`Limit`] on the requests of `service`, on the process-wide timer. `answer` makes the
-    /// response to those that it cuts short.
+    /// Puts a [`Limit`] on the requests of `service`, on the [current timer](Timer::current).
+    /// `answer` makes the response to a request that is cut short.
     pub fn new(service: S, limit: L, answer: A) -> Self {
-        Self::with_timer(service, limit, answer, Timer::global())
+        Self::with_timer(service, limit, answer, Timer::current())
     }
 
     /// Puts a [`Limit`] on the requests of `service`, on `timer`.

@@ -1,5 +1,5 @@
-//! tower's middleware around and inside our request timeout, and axum's router around one that
-//! answers, on smol: no tokio runtime runs.
+//! tower's middleware around and inside our request timeout, and axum's router around a timeout
+//! that answers, on smol: no tokio runtime runs.
 #![cfg(test)]
 
 use std::convert::Infallible;

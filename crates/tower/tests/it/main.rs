@@ -1,5 +1,8 @@
 //! tower's request timeout.
 
+#[cfg(feature = "tonic-0_14")]
+mod deadline;
+
 use std::fmt;
 use std::future::{Future, Ready, ready};
 use std::pin::Pin;
@@ -228,7 +231,7 @@ fn errors_are_those_of_the_inner_service_as_they_are() {
 fn a_limit_may_differ_from_request_to_request() {
     let (timer, clock) = virtual_timer();
     let slow = Slow { timer: timer.clone(), calls: 0 };
-    // A request for more than a minute has no limit, and any other half of what it asks for.
+    // A request for more than a minute has no limit, and any other half of the time it asks for.
     let limit = |request: &Duration, now: Instant| match *request > 60 * SECOND {
         true => Deadline::NEVER,
         false => Deadline::after(now, *request / 2),
