@@ -15,13 +15,13 @@ use crate::missed::Missed;
 use crate::schedule::{Schedule, following};
 use crate::time::to_timestamp;
 
-/// Occurrences that a poll asks the schedule for before other tasks get their turn.
+/// Occurrences that a poll takes from the schedule before other tasks get their turn.
 const ASKED_MAX: usize = 64;
 
-/// Time for which an occurrence is on time by default: cron's minute.
+/// Longest lateness of an occurrence on time, by default: cron's minute.
 const ON_TIME: Duration = Duration::from_secs(60);
 
-/// One occurrence, as [`Ticks`] delivers it.
+/// One occurrence, delivered by [`Ticks`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tick {
     scheduled: SystemTime,
@@ -30,7 +30,7 @@ pub struct Tick {
 }
 
 impl Tick {
-    /// The scheduled time. Later than that of every tick before.
+    /// The scheduled time, later than in every tick before.
     pub fn scheduled(&self) -> SystemTime {
         self.scheduled
     }
@@ -73,7 +73,7 @@ impl Tick {
 ///
 /// # Panics
 ///
-/// A poll panics as that of a [`Sleep`](tourbillon::Sleep) does, and if the schedule panics. The
+/// A poll panics like a poll of a [`Sleep`](tourbillon::Sleep), and if the schedule panics. The
 /// stream may be polled again then, and nothing is lost.
 ///
 /// # Examples
@@ -115,7 +115,7 @@ pub struct Ticks<S> {
 #[derive(Clone, Copy, Debug)]
 struct Backlog {
     found: SystemTime,
-    /// The last that is known to be due at `found`; `Ticks::next` is the first.
+    /// The last known to be due at `found`; `Ticks::next` is the first.
     newest: SystemTime,
     /// Number of them from the first to `newest`, both included.
     held: u64,
@@ -125,7 +125,7 @@ struct Backlog {
 
 impl<S: Schedule> Ticks<S> {
     pub(crate) fn new(schedule: S) -> Self {
-        let timer = Timer::global();
+        let timer = Timer::current();
         let now = timer.wall_now();
         Self {
             next: None,
@@ -141,7 +141,7 @@ impl<S: Schedule> Ticks<S> {
         .restarted(now)
     }
 
-    /// Uses `timer` and its wall clock instead of the process-wide one, and begins with the next
+    /// Uses `timer` and its wall clock instead of the current one, and begins with the next
     /// occurrence.
     ///
     /// # Panics
@@ -186,8 +186,8 @@ impl<S: Schedule> Ticks<S> {
         self
     }
 
-    /// Begins with the first occurrence after `time`, which may be in the past or in the future.
-    /// With the time of the last recorded run, occurrences since then count as missed.
+    /// Begins with the first occurrence after `time`, in the past or in the future. With the time
+    /// of the last recorded run, occurrences since then count as missed.
     ///
     /// # Examples
     ///
@@ -217,7 +217,7 @@ impl<S: Schedule> Ticks<S> {
     }
 
     /// Continues with the first occurrence after `time`, even if it was delivered before, and
-    /// forgets what was missed.
+    /// forgets missed occurrences.
     ///
     /// # Examples
     ///
@@ -294,7 +294,7 @@ impl<S: Schedule> Ticks<S> {
         Poll::Ready(None)
     }
 
-    /// Looks whether one more is due, and gives up the oldest if that is one too many.
+    /// Checks for one more due occurrence, and gives up the oldest if that is one too many.
     fn survey(&mut self, next: SystemTime, mut backlog: Backlog) {
         let later = following(&self.schedule, backlog.newest).filter(|at| *at <= backlog.found);
         let Some(later) = later else {
@@ -381,7 +381,7 @@ impl<S> Ticks<S> {
 impl<S> Unpin for Ticks<S> {}
 
 impl fmt::Display for Tick {
-    /// The scheduled time, in UTC: `2026-03-29T01:00:00Z`. For that of a zone, see
+    /// The scheduled time, in UTC: `2026-03-29T01:00:00Z`. For the time in a zone, see
     /// [`Cron::zoned`](crate::Cron::zoned).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", Utc(self.scheduled))

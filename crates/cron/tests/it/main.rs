@@ -2,6 +2,8 @@
 
 mod daylight;
 mod expression;
+#[cfg(target_os = "linux")]
+mod faked_clock;
 mod oracle;
 mod support;
 mod ticks;
