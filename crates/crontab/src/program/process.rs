@@ -1,4 +1,4 @@
-//! A job's process: a shell in a session of its own, which inherits nothing but its limits.
+//! A job's process: a shell in a session of its own that inherits nothing but its limits.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -13,7 +13,7 @@ use rustix::fs::Mode;
 use super::user::User;
 use tourbillon_crontab::Job;
 
-/// Access that new files of a job do not have, as with a cron that init starts.
+/// Access that new files of a job do not have, the same as with a cron that init starts.
 const UMASK: Mode = Mode::from_raw_mode(0o022);
 
 /// Shell of a job that has been started.
@@ -81,8 +81,8 @@ pub(crate) fn start(job: &Job) -> Result<Started, String> {
     Ok(Started { child, notice })
 }
 
-/// Returns a job's variables. Those that its file sets come after the defaults, and before the one
-/// that it cannot set.
+/// Returns a job's variables. Variables of its file come after the defaults, and before the
+/// variable that it cannot set.
 fn environment(job: &Job, user: &User) -> Vec<(OsString, OsString)> {
     let mut variables = vec![
         ("SHELL".into(), "/bin/sh".into()),
@@ -111,12 +111,14 @@ struct Prepared {
 impl Prepared {
     /// Runs in the child, between fork and exec.
     fn become_job(&self) -> io::Result<()> {
-        // Without a terminal: one that root uses would take what a job types into it.
+        // Without a terminal: else a job could type into root's.
         rustix::process::setsid()?;
         for signal in 1..=SIGNALS {
             // SAFETY: the default is no function of ours. A number that is no signal is refused.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
+        // Nor does a job inherit signals blocked by this program's starter, or by a timer's thread.
+        tourbillon::callback::unblock_signals()?;
         rustix::process::umask(UMASK);
         rustix::stdio::dup2_stderr(rustix::stdio::stdout())?;
         close_others_on_exec();
@@ -126,7 +128,7 @@ impl Prepared {
             setgid(*group)?;
             setuid(*user)?;
         }
-        // As the user, who may be denied what root is not.
+        // As the user, because access may be denied that root has.
         rustix::process::chdir(&*self.directory)?;
         Ok(())
     }
@@ -143,8 +145,8 @@ fn set_groups(groups: &[libc::gid_t]) -> io::Result<()> {
     }
 }
 
-/// Keeps all descriptors but the three standard ones from the job, also those that this program was
-/// started with. They stay open until exec, since the standard library reports its errors by one.
+/// Keeps all descriptors but the three standard ones from the job, also descriptors that this
+/// program was started with. They stay open until exec: the standard library reports errors by one.
 fn close_others_on_exec() {
     #[cfg(target_os = "linux")]
     {
@@ -158,7 +160,7 @@ fn close_others_on_exec() {
     // SAFETY: it takes a number.
     let end = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
     for descriptor in 3..libc::c_int::try_from(end).unwrap_or(libc::c_int::MAX) {
-        // SAFETY: it takes three numbers. One that is not open is refused.
+        // SAFETY: it takes three numbers. A closed descriptor is refused.
         unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
     }
 }

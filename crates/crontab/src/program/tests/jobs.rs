@@ -1,4 +1,4 @@
-//! Jobs of the program, and what it logs of them.
+//! Jobs of the program, and its log of them.
 
 use std::cell::RefCell;
 use std::fs;
@@ -31,7 +31,7 @@ fn only(text: &str, format: Format) -> (Arc<Entry>, Log, Receiver<String>) {
     (entry, log, lines)
 }
 
-/// Runs the only job of a file, and returns what is logged until it has ended.
+/// Runs the only job of a file, and returns the log until it has ended.
 fn run(text: &str, format: Format) -> Vec<String> {
     let (entry, log, lines) = only(text, format);
     Jobs::new().start(entry, log);
@@ -110,7 +110,7 @@ fn a_job_leads_a_session_without_a_terminal_and_inherits_no_descriptor_and_no_si
          ls /proc/$$/fd | tr '\\n' ' '; echo; grep SigIgn /proc/$$/status; umask",
         Format::User,
     );
-    // Its number, those of its group and session, and that of its terminal.
+    // Its number, and the numbers of its group, session and terminal.
     assert_eq!(told[0], told[1]);
     let open: Vec<_> = told[2][2..].split_whitespace().collect();
     assert!(open.starts_with(&["0", "1", "2"]), "{open:?}");
@@ -119,6 +119,21 @@ fn a_job_leads_a_session_without_a_terminal_and_inherits_no_descriptor_and_no_si
     let ignored = told[3].strip_prefix("| SigIgn:\t").map(|set| u64::from_str_radix(set, 16));
     assert_eq!(ignored.map(|set| set.map(|set| set & !(0b11 << 31))), Some(Ok(0)), "{told:?}");
     assert_eq!(told[4], "| 0022");
+}
+
+#[test]
+fn a_job_dies_by_a_signal_whatever_its_starter_blocks() {
+    // Of this thread's own: the job's starter inherits them.
+    let blocked = std::thread::spawn(|| {
+        let mut set = std::mem::MaybeUninit::uninit();
+        // SAFETY: `set` is a valid place for a set, and the call fills it.
+        unsafe { libc::sigfillset(set.as_mut_ptr()) };
+        // SAFETY: `set` is a set, and the old one is not asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()) };
+        run("HOME=/\n@daily kill -TERM $$; echo stayed", Format::User)
+    });
+    let told = blocked.join().expect("it is run");
+    assert!(told.iter().any(|line| line.starts_with("ended by signal 15")), "{told:?}");
 }
 
 #[test]
@@ -138,8 +153,8 @@ fn a_job_has_ended_when_its_shell_has_and_what_it_leaves_behind_prints_on() {
 
 #[test]
 fn at_the_end_the_whole_of_each_job_is_asked_to_end_and_killed_if_that_is_urgent() {
-    // The shells wait for children, which have to end as well. The first is up when its child is: a
-    // child that is made after the signal is not asked.
+    // The shells wait for children, and these have to end as well. The first is up when its child
+    // is: a child that is made after the signal is not asked.
     let ready = "HOME=/\n@daily trap 'echo asked; exit 3' TERM; (echo up; exec sleep 1000) & wait";
     let deaf = "HOME=/\n@daily trap '' TERM; echo up; sleep 1000; echo never";
     for (job, expected) in [(ready, "asked"), (deaf, "killed")] {
