@@ -67,9 +67,13 @@ impl Figures {
 
 #[wasm_bindgen_test]
 async fn beside_others() {
-    let [mut ours, mut gloo, mut wasmtimer, mut futures_timer] = [(); 4].map(|()| Figures::new());
+    let [mut ours, mut shared, mut gloo, mut wasmtimer, mut futures_timer] =
+        [(); 5].map(|()| Figures::new());
+    // By default it has one in Node.js for each sleep.
+    let one_timeout = tourbillon::Timer::builder().one_timeout().build().expect("it is valid");
     for _ in 0..ROUNDS {
         ours.round(tourbillon::sleep).await;
+        shared.round(|delay| one_timeout.sleep(delay)).await;
         gloo.round(gloo_timers::future::sleep).await;
         wasmtimer.round(wasmtimer::tokio::sleep).await;
         futures_timer.round(futures_timer::Delay::new).await;
@@ -77,6 +81,7 @@ async fn beside_others() {
     console_log!("| crate | arm + drop | 1 ms is late by: p50 | p99 | max | early |");
     console_log!("|---|---|---|---|---|---|");
     ours.print("tourbillon");
+    shared.print("tourbillon, one timeout");
     gloo.print("gloo-timers 0.4.0");
     wasmtimer.print("wasmtimer 0.4.5");
     futures_timer.print("futures-timer 3.0.4");
