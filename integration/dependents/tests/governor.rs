@@ -1,8 +1,8 @@
 //! governor, which waits by means of `futures_timer::Delay`.
 //!
-//! Its limiters are given the clock of `Instant`, so that what they wait can be compared with it.
-//! The tests run one at a time, as the count of armed timers is that of the process. How many a
-//! test arms is not certain: a thread that is away for a period need not wait.
+//! Its limiters are given the clock of `Instant`, so that their waits can be compared with it. The
+//! tests run one at a time, because the count of armed timers is the process's. How many a test
+//! arms is not certain: a thread that is away for a period need not wait.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

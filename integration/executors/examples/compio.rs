@@ -24,7 +24,7 @@ fn block_on<F: Future>(runtime: &Runtime, driver: &mut Driver, future: F) -> (F:
             let busy = runtime.run();
             let turned = driver.turn().fired;
             fired += turned;
-            // What was woken on this thread is queued, and does not end the proactor's wait.
+            // A task woken on this thread is queued, and does not end the proactor's wait.
             let limit = if busy || turned > 0 { Some(Duration::ZERO) } else { driver.max_wait() };
             runtime.poll_with(limit);
         }

@@ -2,7 +2,7 @@
 //! allocated statically, and there is no reactor and no time driver: the loop sleeps until it is
 //! pended or a timer is due.
 //!
-//! The drivers that such tasks run take a `DelayNs`, which the timer is too.
+//! The drivers that such tasks run take a `DelayNs`, and the timer is one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::{self, Thread};
@@ -44,7 +44,7 @@ impl Core {
     }
 }
 
-/// embassy calls this when a task is woken, with what its executor was made with.
+/// embassy calls this when a task is woken, with the context of its executor.
 #[unsafe(export_name = "__pender")]
 fn pender(context: *mut ()) {
     // SAFETY: there is one executor, and `main` makes it with a `Core` that is never freed.
@@ -75,7 +75,7 @@ fn main() -> std::io::Result<()> {
             None => thread::park(),
         }
     }
-    // What the last turns have fired need not have run.
+    // Tasks that the last turns have woken need not have run.
     let blinks = BLINKS.load(SeqCst);
     assert!(blinks + 3 >= fired as u64);
     // Nobody blinks more often than every two milliseconds.

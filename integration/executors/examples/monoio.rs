@@ -1,5 +1,5 @@
 //! monoio, with its timers off: a task turns the wheels and waits for their next deadline in
-//! monoio's own reactor, which is io_uring where the kernel has it, and otherwise epoll.
+//! monoio's own reactor: io_uring where the kernel has it, and otherwise epoll.
 //!
 //! Without monoio's feature `sync` its wakers must not leave their thread, so a driver thread
 //! cannot wake its tasks. Here the loop's own thread wakes them, and all timers are armed there.
@@ -27,7 +27,7 @@ async fn turn(mut driver: Driver, unpark: Arc<Notify>) {
     }
 }
 
-/// What a library would do: it uses the process-wide timer, and knows nothing of monoio.
+/// Acts like a library: it uses the process-wide timer, and knows nothing of monoio.
 async fn tasks() {
     let nap = Duration::from_millis(20);
     let start = Instant::now();
@@ -60,7 +60,7 @@ async fn a_driver_thread_cannot_wake() -> io::Result<()> {
     Ok(())
 }
 
-/// Compares the loop above with that of the guide.
+/// Compares the loop above with the guide's.
 fn the_guide_has_this_loop() {
     let (_, rest) = include_str!("monoio.rs").split_once("\n    loop {\n").expect("it is above");
     let (recipe, _) = rest.split_once("\n}\n").expect("the function ends");

@@ -1,5 +1,5 @@
-//! smol's executor, with `polling` for a reactor: run what is ready, turn the wheels, and wait for
-//! sockets, wake-ups and the next timer in one place.
+//! smol's executor, with `polling` for a reactor: run the ready tasks, turn the wheels, and wait
+//! for sockets, wake-ups and the next timer in one place.
 
 use std::future::Future;
 use std::net::UdpSocket;
@@ -39,7 +39,7 @@ fn block_on<F: Future>(
         if let (true, Some(key)) = (done, readable) {
             return Ok((fired, key));
         }
-        // Whatever this wakes notifies the poller, and ends its wait at once.
+        // Each wake-up from here notifies the poller, and ends its wait at once.
         fired += driver.turn().fired;
         events.clear();
         poller.wait(&mut events, driver.max_wait())?;

@@ -1,7 +1,7 @@
 //! tokio's current-thread runtime: a task turns the wheels when the driver's descriptor is readable
 //! (Linux). However many timers there are, tokio sees one descriptor, and needs no timer itself.
 //!
-//! What is won is that no thread is added, and that a timer wakes a task on the task's own thread.
+//! No thread is added, and a timer wakes a task on the task's own thread: these are the gains.
 //! Where there is no such descriptor, wait as `monoio.rs` does.
 
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use tokio::net::UdpSocket;
 use tourbillon::Timer;
 use tourbillon::driver::Driver;
 
-/// Turns for ever, and counts what that fires.
+/// Turns for ever, and counts the timers fired.
 async fn turn(driver: &mut Driver, fired: &Cell<usize>) -> io::Result<Infallible> {
     // SAFETY: the pointer keeps the descriptor open, and never shows another one.
     let due = unsafe { AsyncFd::register_with_interest(driver.turn_fd()?, Interest::READABLE)? };

@@ -1,6 +1,6 @@
 //! hyper's server and client over our timers, on smol: no tokio runtime runs.
 //!
-//! What stalls is a plain socket. That it was cut by a timer of ours shows in that timer's
+//! The stalling side is a plain socket. That it was cut by a timer of ours shows in that timer's
 //! counters, since nothing else uses it.
 #![cfg(test)]
 
@@ -135,7 +135,7 @@ fn a_client_and_a_server_keep_a_connection_alive() {
         let timers = [timer.clone(), server_timer.clone()];
         let slow = service_fn(move |request| {
             let timers = timers.clone();
-            // Until both ends have sent a ping. Not on our timers, which are to count those alone.
+            // Until both ends have sent a ping. Not on our timers: they count pings only.
             async move {
                 while timers.iter().any(|timer| timer.stats().fired == 0) {
                     smol::Timer::after(EVERY).await;
@@ -169,7 +169,7 @@ fn a_client_and_a_server_keep_a_connection_alive() {
 
 #[test]
 fn the_client_gives_up_on_a_server_that_does_not_answer_pings() {
-    // An empty frame of settings, with which a server of HTTP/2 begins.
+    // An empty frame of settings: a server of HTTP/2 begins with it.
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     run(async |executor, timer| {
         let (client, mut stream) = pair().await?;

@@ -14,7 +14,7 @@ use tourbillon::{Sleep, Timer};
 
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Makes what each execution of a model has of its own.
+/// Makes the state of one execution of a model.
 fn virtual_timer() -> (Timer, VirtualClock) {
     let clock = VirtualClock::new();
     let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
@@ -44,8 +44,9 @@ impl Seen {
     }
 }
 
-/// The code under test, of what a model checker has in place of `std`: a channel for one message,
-/// and a wait for it. Each lock is a place where the checker switches threads, also in a waker.
+/// The code under test, with a model checker's types in place of `std`'s: a channel for one
+/// message, and a wait for it. Each lock is a place where the checker switches threads, also in a
+/// waker.
 macro_rules! code_under_test {
     ($checker:ident) => {
         use $checker::sync::{Arc, Mutex};

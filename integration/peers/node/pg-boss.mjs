@@ -35,7 +35,7 @@ const settings = {
     boss: { max: 1 },
     work: { batchSize: BATCH, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 },
   },
-  // The same by several workers. What it looks after is looked after every two seconds.
+  // The same by several workers. Its maintenance runs every two seconds.
   fast: {
     boss: { superviseIntervalSeconds: 2, monitorIntervalSeconds: 2 },
     work: {
@@ -73,7 +73,7 @@ switch (call) {
   }
   case "prepare": {
     const boss = await open();
-    // A heartbeat is the quicker of the ways in which it notices a dead worker.
+    // A heartbeat is its quicker way to notice a dead worker.
     await boss.createQueue(KIND, { heartbeatSeconds: 15 });
     await boss.stop();
     break;

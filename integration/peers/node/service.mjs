@@ -1,4 +1,4 @@
-// What is used in the place of a service, answering the calls of src/service.rs: a library, and a
+// The usual substitute for a service, answering the calls of src/service.rs: a library, and a
 // worker whose handler calls back by HTTP.
 
 import { randomUUID } from "node:crypto";

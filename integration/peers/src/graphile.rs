@@ -84,7 +84,7 @@ async fn work(address: &str, settings: Settings) -> Result<()> {
     let options = if settings == Settings::Default {
         options
     } else {
-        // The figures of its own bench; and recovery, which is off by default.
+        // The figures of its own bench; and recovery, off by default.
         let recovery = WorkerRecoveryConfig::default()
             .heartbeat_interval(Duration::from_secs(1))
             .sweep_interval(Duration::from_secs(2))
@@ -97,7 +97,7 @@ async fn work(address: &str, settings: Settings) -> Result<()> {
             .local_queue(LocalQueueConfig::default().with_size(5_000))
             .worker_recovery(recovery)
     };
-    // One of the two is for the notices.
+    // The second is for the notices.
     let options = if settings == Settings::One { options.max_pg_conn(2) } else { options };
     Ok(options.init().await?.run().await?)
 }

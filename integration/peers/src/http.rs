@@ -50,7 +50,7 @@ impl Client {
         Ok(Self { messages: Messages::new(TcpStream::connect(host).await?)?, host })
     }
 
-    /// Sends a request, and reads its answer, which has to be one of 2xx.
+    /// Sends a request, and reads its answer; its status has to be 2xx.
     pub(crate) async fn ask(&mut self, method: &str, path: &str, body: &str) -> Result<()> {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\

@@ -24,7 +24,7 @@ const AHEAD: Duration = Duration::from_secs(10);
 /// Jobs of a worker that is killed.
 const HELD: usize = 10;
 
-/// Time for what is not done by then.
+/// Time for the jobs that are not done by then.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Time for workers of the first example: some would take hours for a backlog.
@@ -100,7 +100,7 @@ impl System {
         Ok(command)
     }
 
-    /// Makes it answer a call, and returns what it prints.
+    /// Makes it answer a call, and returns its output.
     fn call(&self, words: &[&str]) -> Result<String> {
         let output = self.program()?.args(words).stderr(Stdio::inherit()).output()?;
         if !output.status.success() {
@@ -155,7 +155,7 @@ impl Worker {
         self.all.recv_timeout(most).is_ok()
     }
 
-    /// Ends it, and returns what it has started.
+    /// Ends it, and returns the starts of its jobs.
     fn end(mut self) -> Result<Starts> {
         drop(self.child.stdin.take());
         let status = self.child.wait()?;
@@ -176,7 +176,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // One that has ended cannot be killed, and need not be.
+        // An ended process cannot be killed, and need not be.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

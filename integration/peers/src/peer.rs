@@ -32,9 +32,9 @@ pub(crate) enum Call {
 /// How a worker is set.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Settings {
-    /// Those of the first example of its documentation.
+    /// The options in the first example of its documentation.
     Default,
-    /// For throughput, as its documentation or its own measurements have it, by one connection.
+    /// For throughput, by its documentation or its own measurements, with one connection.
     One,
     /// The same, by as many connections as it likes.
     Fast,
@@ -71,7 +71,7 @@ impl Call {
     }
 }
 
-/// Times at which the jobs of a batch are due, in milliseconds since the epoch.
+/// Due times of the jobs of a batch, in milliseconds since the epoch.
 pub(crate) fn dues(count: usize, from_ms: i64, span_ms: i64) -> Vec<i64> {
     let due = |number| from_ms + span_ms * number as i64 / count.max(1) as i64;
     (0..count).map(due).collect()
@@ -130,7 +130,8 @@ pub(crate) async fn handle(due_ms: i64) {
     }
 }
 
-/// Ends the process when its standard input does. What no worker has ended stays in the database.
+/// Ends the process when its standard input does. Jobs that no worker has ended stay in the
+/// database.
 fn until_the_input_ends(file: String) {
     thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());

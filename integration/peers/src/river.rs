@@ -80,8 +80,8 @@ async fn work(address: &str, settings: Settings) -> Result<()> {
     let builder = if settings == Settings::Default {
         builder.queue("default", QueueConfig::new(100))
     } else {
-        // The figures of River's own bench; and the least that suits jobs which are due at a time
-        // and a worker that dies. It takes every job that runs for longer to be stuck.
+        // The figures of River's own bench; and the least that suits jobs due at a time, and a
+        // worker that dies. It takes every job that runs for longer to be stuck.
         let queue = QueueConfig::new(2_000)
             .with_fetch_cooldown(Duration::from_millis(2))
             .with_fetch_poll_interval(Duration::from_millis(20));

@@ -80,7 +80,7 @@ pub(crate) fn observer(address: &str) -> Result<Client> {
     Ok(client)
 }
 
-/// Returns the processor time of the server's processes, those that have ended among them.
+/// Returns the processor time of the server's processes, ended ones included.
 fn server_processor() -> Result<Duration> {
     let data = std::env::var_os("TOURBILLON_POSTGRES_DATA");
     let data = data.ok_or("run it by ci/durable-postgres.sh")?;

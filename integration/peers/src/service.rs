@@ -1,5 +1,5 @@
-//! A service that calls back beside what is used in its place: a library, in whose workers each job
-//! is a callback to the same receiver.
+//! A service that calls back, beside the usual substitute: a library, in whose workers each job is
+//! a callback to the same receiver.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -29,10 +29,10 @@ const JOBS: usize = 10_000;
 /// Over how long they are due where they are not all due at once.
 const PACED: Duration = Duration::from_secs(10);
 
-/// Time in which they are made before that.
+/// Time to make them in, before that.
 const AHEAD: Duration = Duration::from_secs(20);
 
-/// Time that what is due may take.
+/// Time that due jobs may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time from a start to when workers of all systems poll.
@@ -118,7 +118,7 @@ impl Service {
         }
         let file = format!("tourbillon-peers-{}.toml", std::process::id());
         let config = std::env::temp_dir().join(file);
-        // More than an app has by default, as peers have no limits.
+        // More than an app has by default, because peers have no limits.
         let limits = "{ schedules = 10000000, due_per_second = 1000000, concurrent = 1024, \
                       per_host = 1024 }";
         let text = format!("[apps.default]\nnetworks = ['127.0.0.0/8']\nlimits = {limits}\n");
@@ -203,7 +203,7 @@ impl Service {
         Ok(())
     }
 
-    /// Makes the library answer a call in another process, and returns what it prints.
+    /// Makes the library answer a call in another process, and returns its output.
     fn ask(&self, words: &[&str]) -> Result<String> {
         let output = node(&self.system, words)?.wait_with_output()?;
         if !output.status.success() {
@@ -215,7 +215,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // One that has ended cannot be killed, and need not be.
+        // An ended process cannot be killed, and need not be.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

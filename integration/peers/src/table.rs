@@ -1,10 +1,10 @@
-//! The table of what was measured: medians, and the best of each row.
+//! The table of measurements: medians, and the best of each row.
 
 use std::collections::BTreeMap;
 
 use crate::Result;
 
-/// Direction in which a row gets better.
+/// Better direction of a row.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Better {
     More,
@@ -14,7 +14,7 @@ enum Better {
 }
 use Better::{Less, More, Neither};
 
-/// The rows in their order, with what they are called.
+/// The rows in their order, with their names.
 const ROWS: &[(&str, &str, Better)] = &[
     ("single", "inserted a second, one by one", More),
     ("callers", "the same by 64 callers", More),
@@ -99,7 +99,7 @@ fn table(text: &str) -> Result<String> {
 /// Figures of a row of a system.
 enum Cell {
     None,
-    /// At least one of the runs came to no end.
+    /// At least one run came to no end.
     Unfinished,
     /// All figures, in order.
     Figures(Vec<f64>),

@@ -1,8 +1,8 @@
 //! quinn over our timers, on smol and on loopback: no tokio runtime runs.
 //!
-//! Its runtime is quinn's own for smol, behind a socket that loses chosen datagrams, and with
-//! our timers for its own. quinn asks for one timer per connection and one present per event. Both
-//! come from a timer of ours that nothing else uses, so that timer's counters tell what it did.
+//! Its runtime is quinn's own for smol, behind a socket that loses chosen datagrams, and with our
+//! timers for its own. quinn asks for one timer per connection and one present per event. Both come
+//! from a timer of ours that nothing else uses, so that timer's counters show its work.
 #![cfg(test)]
 
 use std::future::Future;
@@ -108,7 +108,7 @@ impl AsyncUdpSocket for LossySocket {
     }
 }
 
-/// Two ends of a connection, each with a timer, and what the client's network loses.
+/// Two ends of a connection, each with a timer, and the losses of the client's network.
 struct Pair {
     client: Connection,
     server: Connection,
@@ -182,7 +182,7 @@ fn timer() -> Timer {
     Timer::builder().build().expect("the options are valid")
 }
 
-/// Sends back what comes on the next stream.
+/// Sends back the bytes of the next stream.
 async fn echo(connection: &Connection) {
     let (mut send, mut receive) = connection.accept_bi().await.expect("the client opens a stream");
     let bytes = receive.read_to_end(1 << 20).await.expect("the client sends");
@@ -264,7 +264,7 @@ fn ten_minutes_of_virtual_silence_take_no_time() {
     let start = clock.now();
     smol::block_on(async {
         let pair = connect(&timer, &timer, IDLE).await;
-        // What the handshake leaves to be acknowledged would put off the end.
+        // Acknowledgements still due from the handshake would delay the end.
         pair.client_loss.set(1);
         pair.server_loss.set(1);
         let client = pair.client.clone();
