@@ -48,14 +48,14 @@ CREATE UNIQUE INDEX timer_occurrence ON tourbillon.timer (schedule, scheduled_fo
 CREATE UNIQUE INDEX timer_name ON tourbillon.timer (name)
     WHERE schedule IS NULL AND name IS NOT NULL;
 CREATE INDEX timer_stopped ON tourbillon.timer (id) WHERE stopped IS NOT NULL;
--- For lists, and counts of them. Nothing that a claim writes is in any.
--- Its condition is another: what asks for a kind has no choice between the two.
+-- For lists, and counts of them. None has a column that a claim writes. Its condition is another: a
+-- statement for a kind has no choice between the two.
 CREATE INDEX timer_kind ON tourbillon.timer (kind, due, id) WHERE retry_attempts >= 0;
 -- The queues of schedules, without timers that are held.
 CREATE INDEX timer_queue ON tourbillon.timer (schedule, scheduled_for)
     WHERE schedule IS NOT NULL AND due = 'infinity' AND lane IS NULL;
--- The front of each lane, one by constraint, and what waits behind it. No timer without a lane is in
--- either, and nothing that a claim writes.
+-- The front of each lane, one by constraint, and the waiting timers behind it. Neither has a timer
+-- without a lane, or a column that a claim writes.
 CREATE UNIQUE INDEX timer_front ON tourbillon.timer (lane)
     WHERE lane IS NOT NULL AND due < 'infinity';
 CREATE INDEX timer_lane ON tourbillon.timer (lane, scheduled_for, id)
@@ -72,7 +72,7 @@ CREATE TABLE tourbillon.schedule (
     enabled boolean NOT NULL,
     version bigint NOT NULL,
     next timestamptz,
-    -- Time until which it is paused, if that is to come.
+    -- End of its pause, if in the future.
     paused timestamptz,
     lane text COLLATE "C"
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
@@ -127,17 +127,17 @@ CREATE UNIQUE INDEX history_occurrence ON tourbillon.history (schedule, schedule
 -- By kind: a list of all kinds reads the first of each.
 CREATE INDEX history_kind ON tourbillon.history (kind, recorded, timer);
 CREATE INDEX history_name ON tourbillon.history (name, recorded, timer) WHERE name IS NOT NULL;
--- What did not succeed, which is little.
+-- Records without success. They are few.
 CREATE INDEX history_outcome ON tourbillon.history (kind, outcome, recorded, timer)
     WHERE outcome <> 1;
 
--- For other programs, and for transactions of their own; no store calls them. They check what clients of
--- the crate check, and their defaults are those of `NewTimer::new`. A plan is made as in a connection
--- of a store, which takes nothing but indexes: it is kept while the tables grow.
+-- For other programs, and for their own transactions; no store calls them. They check the same as
+-- clients of the crate, and their defaults are those of `NewTimer::new`. A plan is made as in a
+-- connection of a store, with indexes only: it is kept while the tables grow.
 
--- Makes a timer that fires once; one of a lane when its turn comes, with the next round of maintenance.
--- `created` is false if `timer` was there before: one of the name, or
--- one with the id, which may be over.
+-- Makes a timer that fires once; in a lane, when its turn comes, with the next round of
+-- maintenance. `created` is false if `timer` existed before, by the name or by the id; it may be
+-- over.
 CREATE FUNCTION tourbillon.once(
     kind text,
     at timestamptz,
@@ -168,7 +168,7 @@ BEGIN
     ELSIF (retry_attempts >= 0 AND retry_first >= '0' AND retry_longest >= '0') IS NOT TRUE THEN
         RAISE invalid_parameter_value USING MESSAGE = 'retries are missing or negative';
     END IF;
-    -- A UUID of version 7: the milliseconds, then what is random.
+    -- A UUID of version 7: the milliseconds, then random bits.
     drawn := encode(set_bit(set_bit(overlay(
         uuid_send(gen_random_uuid())
         PLACING substring(int8send(floor(extract(epoch FROM clock_timestamp()) * 1000)::int8) FROM 3)
@@ -207,11 +207,11 @@ BEGIN
             UNION ALL SELECT h.timer FROM tourbillon.history AS h WHERE h.timer = drawn;
         END IF;
         IF FOUND THEN
-            -- A commit that waits for what the commit of that timer was to wait for.
+            -- A commit that waits as long as the commit of that timer had to.
             PERFORM pg_logical_emit_message(true, 'tourbillon', '');
             RETURN;
         END IF;
-        -- What was in its way is gone.
+        -- The conflicting row has gone.
     END LOOP;
     RAISE serialization_failure USING
         MESSAGE = 'what is in the way of a timer comes and goes';

@@ -14,20 +14,24 @@ use crate::store::{Claimed, End, Finished, How};
 /// The parts of a claim and of ends, put together to statements below. A claim first asks for the
 /// node's row and locks it in a way that beats do not mind, but the end of the life does.
 ///
+/// One reading of the clock is compared and answered. Citus reads that of a change on its
+/// coordinator, and all others later, on a worker: a timer due in between would count as another
+/// node's.
+///
 /// A condition that `IS TRUE` is none for an index: a plan made while the table is empty would walk
 /// all that is due, for the ids.
 macro_rules! claimed {
     ($timers:expr) => {
         concat!(
             "alive AS MATERIALIZED (
-                 SELECT 1 FROM tourbillon.node WHERE id = $1 AND epoch = $2 FOR KEY SHARE
+                 SELECT now() FROM tourbillon.node WHERE id = $1 AND epoch = $2 FOR KEY SHARE
              ),
              claimed AS (
                  UPDATE tourbillon.timer SET attempt = attempt + 1, node = $1, epoch = $2
                  WHERE id = ANY(",
             $timers,
-            ") AND node IS NULL AND stopped IS NULL AND (due <= now()) IS TRUE
-                     AND EXISTS (SELECT 1 FROM alive)
+            ") AND node IS NULL AND stopped IS NULL
+                     AND (due <= (SELECT now FROM alive)) IS TRUE
                  RETURNING ",
             columns!(),
             ")"
@@ -35,8 +39,8 @@ macro_rules! claimed {
     };
 }
 
-/// The parameters `$3` to `$7` are the ends. A timer that has a record already, as one may that
-/// was inserted by other means, goes without a second one, and its end is fenced.
+/// The parameters `$3` to `$7` are the ends. A timer that was inserted by other means may have a
+/// record already: it is deleted without a second record, and its end is fenced.
 macro_rules! ended {
     () => {
         "ended AS (
@@ -73,7 +77,7 @@ macro_rules! recorded {
 macro_rules! and_rows {
     ($ended:literal) => {
         concat!(
-            " SELECT now(), ",
+            " SELECT coalesce((SELECT now FROM alive), now()), ",
             $ended,
             ", NULL::uuid, NULL::uuid, NULL, NULL, NULL::timestamptz, NULL::timestamptz,
                  NULL::bytea, NULL::int4, NULL::interval, NULL::interval, NULL::bool, NULL::int4,
@@ -87,7 +91,7 @@ macro_rules! and_rows {
 
 const CLAIM: &str = concat!("WITH ", claimed!("$3::uuid[]"), and_rows!("NULL::uuid[]"));
 
-/// Those of `$timers` that no other transaction has locked.
+/// Rows of `$timers` that no other transaction has locked.
 macro_rules! unlocked {
     ($timers:literal) => {
         concat!(
@@ -95,7 +99,7 @@ macro_rules! unlocked {
                  SELECT id FROM tourbillon.timer
                  WHERE id = ANY(",
             $timers,
-            ") AND node IS NULL AND (due <= now()) IS TRUE
+            ") AND node IS NULL AND (due <= (SELECT now FROM alive)) IS TRUE
                  FOR UPDATE SKIP LOCKED
              )"
         )
@@ -108,8 +112,8 @@ const CLAIM_UNLOCKED: &str =
 // Statements have these numbers in them.
 const _: () = assert!(Outcome::Dead.code() == 2);
 
-/// The insert is no part of the `WITH`: Citus would hand what is deleted to every worker, and so
-/// could end nothing while one of them is away.
+/// The insert stands outside of the `WITH`: Citus would send the deleted rows to every worker, so
+/// no attempt could end while a worker is away.
 const END: &str = concat!("WITH ", ended!(), recorded!());
 
 /// Two changes of one table in one statement; each is a statement of its own, too, for a database
@@ -134,9 +138,9 @@ const END_AND_CLAIM_UNLOCKED: &str = concat!(
     and_rows!("ARRAY(SELECT timer FROM recorded)")
 );
 
-/// Attempts that are followed by others: pending again, some after a pause. One that failed has a
-/// detail, if an empty one. The sum is one without time zones: with them it depends on a setting,
-/// and Citus computes no such thing for each row of an update.
+/// Attempts that are followed by others: pending again, some after a pause. A failed one has a
+/// detail, even if empty. The sum is without time zones: with them it depends on a setting, and
+/// Citus refuses to compute it for each row of an update.
 const RETURN: &str = "
     UPDATE tourbillon.timer AS t
     SET node = NULL, epoch = NULL, failures = t.failures + e.failed::int4,
@@ -148,7 +152,7 @@ const RETURN: &str = "
     WHERE t.id = e.timer AND t.attempt = e.attempt AND t.node = $1 AND t.epoch = $2
     RETURNING t.id";
 
-/// Reads what an earlier call with the same ends has recorded.
+/// Reads the records that an earlier call with the same ends has written.
 const WAS_ENDED: &str = "
     SELECT h.timer FROM unnest($2::uuid[], $3::int4[], $4::int2[]) AS e (timer, attempt, outcome)
     JOIN tourbillon.history AS h ON h.timer = e.timer
@@ -166,8 +170,7 @@ fn claimed(rows: &[Row]) -> Answer<Claimed> {
     Ok(Claimed { now, timers })
 }
 
-/// Claims as [`Store::claim`](crate::Store::claim) does. If `is_contended`, leaves out what is
-/// locked.
+/// Claims as [`Store::claim`](crate::Store::claim) does. If `is_contended`, leaves out locked rows.
 pub(super) async fn claim(
     session: &mut Session,
     of: Lease,
@@ -267,13 +270,13 @@ pub(super) fn is_last(end: &End) -> bool {
     matches!(end.how, How::Done(..))
 }
 
-/// Returns whether both kinds of ends are there, which are two statements.
+/// Returns whether both kinds of ends occur. They take two statements.
 pub(super) fn is_mixed(ends: &[End]) -> bool {
     ends.iter().any(is_last) && !ends.iter().all(is_last)
 }
 
-/// Returns what became of `ends`, if those of `accepted` were found running. One that an earlier
-/// call has recorded is accepted too.
+/// Returns the fate of `ends`, given that the timers of `accepted` were found running. Ends that an
+/// earlier call has recorded are accepted too.
 async fn judge(
     query: &mut impl Query,
     of: Lease,
@@ -294,7 +297,7 @@ async fn judge(
     Ok(answers(ends, &accepted))
 }
 
-/// Returns the answers to `ends` if those of `accepted` apply.
+/// Returns the answers to `ends` if the ends of the timers `accepted` apply.
 pub(super) fn answers(ends: &[End], accepted: &HashSet<TimerId>) -> Vec<Finished> {
     let became = |end: &End| match accepted.contains(&end.timer) {
         true => Finished::Accepted,
@@ -303,8 +306,8 @@ pub(super) fn answers(ends: &[End], accepted: &HashSet<TimerId>) -> Vec<Finished
     ends.iter().map(became).collect()
 }
 
-/// Ends, all of them last, and a claim; in one statement unless on Citus, see [`END`]. If
-/// `is_contended`, the claim leaves out what is locked.
+/// Ends attempts, all of them for the last time, and claims; in one statement unless on Citus, see
+/// [`END`]. If `is_contended`, the claim leaves out locked rows.
 pub(super) async fn end_and_claim(
     session: &mut Session,
     of: Lease,

@@ -1,22 +1,21 @@
-//! [`Floor`]: where a connection begins to read what is due.
+//! [`Floor`]: the place where a connection begins to read due timers.
 //!
 //! A timer that has ended leaves an entry in each index, which nothing removes while any snapshot
 //! in the database is older than the end. Reads from the beginning of an index on `due` would pass
 //! all of these. So a connection remembers a time, the floor, and the timers due before it; it
 //! looks those up by id, and reads the index from the floor on.
 //!
-//! A look moves the floor to [`MARGIN`] before now. It reads, by one statement and so in one
-//! snapshot, what is left of the timers that were known, and what is between the old floor and the
-//! new one.
+//! A look moves the floor to [`MARGIN`] before now. By one statement, and so in one snapshot, it
+//! reads the remaining known timers and those between the old floor and the new one.
 //!
 //! A timer can appear before the floor later: by a transaction that began longer than the margin
-//! before the look, by a clock that has stepped, or by hand. So looks also walk through what is
-//! before the floor, again and again, for one part in [`SHARE`] of the time. A [`Walk`] goes from
-//! the floor down, in parts that are meant to take the server some [`PART`] more than one of
-//! nothing does. A look makes as many as fit into its [`SLICE`], and the next continues: so a long
-//! walk holds up beats and scans for a short time each. What a part has found is known from then
-//! on. Where there is no floor yet, the end of the first walk sets it. Without a long snapshot a
-//! walk is one part, and each look of a node has one.
+//! before the look, by a clock that has stepped, or by hand. So looks also walk through the range
+//! before the floor, again and again, for one part in [`SHARE`] of the time. A [`Walk`] moves down
+//! from the floor in parts. Each part is meant to take the server some [`PART`] longer than an
+//! empty one. A look makes as many parts as fit into its [`SLICE`], and the next look continues: so
+//! a long walk delays beats and scans for a short time each. The timers that a part finds are known
+//! from then on. Where there is no floor yet, the end of the first walk sets it. Without a long
+//! snapshot a walk is one part, and each look of a node has one.
 
 use std::time::Duration;
 
@@ -44,11 +43,11 @@ const SHARE: u32 = 100;
 /// as long as it took.
 const REST: u32 = 2;
 
-/// Time for which the server is meant to read what is in one part of a walk.
+/// Time that the server is meant to spend on reading one part of a walk.
 const PART: Duration = Duration::from_millis(25);
 
-/// Time of the server after which a look stops walking; without a floor, when reads wait for it.
-/// It stops as well when twice as long has passed here: each part waits for the network, too.
+/// Time of the server after which a look stops walking; without a floor, when reads wait for it. A
+/// look also stops after twice that time on this side, because each part waits for the network.
 const SLICE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
 
 /// Span of the first part, and the longest one but that of all that is left.
@@ -65,7 +64,7 @@ pub(super) struct Floor {
     walks_from: Option<Instant>,
 }
 
-/// Progress of a walk through what is due before the floor, from there down.
+/// Progress of a walk through due timers, from the floor down.
 #[derive(Debug)]
 struct Walk {
     /// End of the next part; none before the first.
@@ -95,7 +94,7 @@ struct Part {
 }
 
 impl Floor {
-    /// Returns from where reads go by an index, and what they look up besides.
+    /// Returns the place from which reads use an index, and the ids that they look up besides.
     pub(super) fn place(&self) -> (Option<Stamp>, Vec<Id>) {
         (self.from.map(Stamp), self.behind.clone())
     }
@@ -134,7 +133,7 @@ impl Floor {
         if let Some(from) = &mut self.from {
             *from = cut.unwrap_or(Time::NEVER).min(*from);
         } else if self.behind.len() + part.found.len() > MOST {
-            // What is due later than what a walk has left is found from the floor on.
+            // Timers that are due later than the walk's rest are found from the floor on.
             self.behind.clear();
             walk.floor = cut.unwrap_or(part.end);
         }
@@ -155,7 +154,7 @@ impl Floor {
         true
     }
 
-    /// Narrows the next part, as the server has ended this one.
+    /// Narrows the next part, because the server has ended this one.
     fn narrow(&mut self) {
         let span = self.walk.span.filter(|span| *span <= SPANS[0]);
         let span = span.map_or(SPANS[0], |span| span / 16);
@@ -164,12 +163,11 @@ impl Floor {
     }
 }
 
-/// Returns the span after one that took the server so long, and after the one before that: as long
-/// as is read in [`PART`], but four times as long at most, as more may be dead there.
+/// Returns the span of the next part, from the durations of the last two: the span that takes
+/// [`PART`], but at most four times the last one, because more rows may be dead there.
 ///
-/// A part takes some time whatever its span is, and on a slow server that alone is more than
-/// [`PART`]. It is not what a shorter part would save: how much longer the longer of the two took
-/// shows that.
+/// A part takes some time even if empty, and on a slow server that alone exceeds [`PART`]. A
+/// shorter part does not save this fixed time; the difference between the two parts shows the rest.
 fn next(before: Option<(Duration, Duration)>, last: (Duration, Duration)) -> Option<Duration> {
     let (span, took) = (last.0.as_secs_f64(), last.1.as_secs_f64());
     let read = match before {
@@ -184,8 +182,8 @@ fn next(before: Option<(Duration, Duration)>, last: (Duration, Duration)) -> Opt
     Some(next).filter(|next| *next <= SPANS[1])
 }
 
-/// Query for what is left of `$1`, and what is due from `$2` until `$3` before now: of the latter
-/// no more than `$4`.
+/// Query for the remaining timers of `$1`, and for at most `$4` that are due from `$2` until `$3`
+/// before now.
 const LOOK: &str = "
     SELECT now(), array_agg(l.due ORDER BY l.due, l.id), array_agg(l.id ORDER BY l.due, l.id)
     FROM (
@@ -198,8 +196,8 @@ const LOOK: &str = "
         )
     ) AS l";
 
-/// Query for what is due before `$1`, and longer than `$2` ago, within a span of `$3`, if one is
-/// given: no more than `$4`. The clock is read after the rows.
+/// Query for at most `$4` timers that are due before `$1`, have been due for longer than `$2`, and
+/// lie within a span of `$3` if it is given. The clock is read after the rows.
 const WALK: &str = "
     SELECT least($1, now() - $2::interval), clock_timestamp() - now(),
            array_agg(l.due ORDER BY l.due, l.id), array_agg(l.id ORDER BY l.due, l.id)
@@ -226,7 +224,7 @@ pub(super) async fn look(session: &mut Session) -> Answer<()> {
         walked?;
     }
     let Some(from) = session.floor.from else {
-        let why = "what a long snapshot keeps is not read yet";
+        let why = "rows kept by a long snapshot are not read yet";
         return Err(Failure::Other(unavailable(why.into())));
     };
     let params: Params<'_> = &[&session.floor.behind.clone(), &Stamp(from), &Span(MARGIN), &LIMIT];
@@ -249,7 +247,7 @@ pub(super) async fn ensure(session: &mut Session) -> Answer<()> {
 async fn walk(session: &mut Session) -> Answer<()> {
     let slice = SLICE[usize::from(session.floor.from.is_none())];
     let (begun, mut took) = (Instant::now(), Duration::ZERO);
-    // What is known is read at the end of the look, which then knows less.
+    // Known timers are read at the end of the look, which then knows fewer.
     while took < slice && begun.elapsed() < slice * 2 && session.floor.behind.len() <= MOST {
         let Floor { walk: Walk { below, span, .. }, from, .. } = session.floor;
         let below = below.or(from).unwrap_or(Time::NEVER);

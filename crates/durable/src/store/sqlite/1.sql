@@ -31,7 +31,7 @@ CREATE UNIQUE INDEX tourbillon_timer_occurrence ON tourbillon_timer (schedule, s
     WHERE schedule IS NOT NULL;
 CREATE UNIQUE INDEX tourbillon_timer_name ON tourbillon_timer (name)
     WHERE schedule IS NULL AND name IS NOT NULL;
--- Only of what runs, so that finding orphans costs nothing while millions wait.
+-- Only of running timers, so that finding orphans costs nothing while millions wait.
 CREATE INDEX tourbillon_timer_running ON tourbillon_timer (node, epoch) WHERE node IS NOT NULL;
 CREATE INDEX tourbillon_timer_stopped ON tourbillon_timer (stopped) WHERE stopped IS NOT NULL;
 -- For lists, and counts of them. Nothing that a claim writes is in any.
@@ -39,7 +39,7 @@ CREATE INDEX tourbillon_timer_kind ON tourbillon_timer (kind, due, id);
 -- The queues of schedules, without timers that are held.
 CREATE INDEX tourbillon_timer_queue ON tourbillon_timer (schedule, scheduled_for)
     WHERE schedule IS NOT NULL AND due = 9223372036854775807 AND lane IS NULL;
--- The front of each lane, one by constraint, and what waits behind it.
+-- The front of each lane, one by constraint, and the waiting timers behind it.
 CREATE UNIQUE INDEX tourbillon_timer_front ON tourbillon_timer (lane)
     WHERE lane IS NOT NULL AND due < 9223372036854775807;
 CREATE INDEX tourbillon_timer_lane ON tourbillon_timer (lane, scheduled_for, id)
@@ -56,7 +56,7 @@ CREATE TABLE tourbillon_schedule (
     version INTEGER NOT NULL,
     next INTEGER,
     shard INTEGER NOT NULL,
-    -- Time until which it is paused, if that is to come.
+    -- End of its pause, if in the future.
     paused INTEGER,
     lane TEXT
 ) STRICT, WITHOUT ROWID;
@@ -75,8 +75,8 @@ CREATE TABLE tourbillon_node (
     expires INTEGER
 ) STRICT, WITHOUT ROWID;
 
--- In the order of its lists, so that what is new comes at the end and what is old goes in one piece.
--- Of a dead timer `payload`, `retry_...` and `lane` are kept: it takes them to run it again.
+-- In the order of its lists, so that new rows come at the end and old ones go in one piece. Of a
+-- dead timer `payload`, `retry_...` and `lane` are kept: they are needed to run it again.
 CREATE TABLE tourbillon_history (
     recorded INTEGER NOT NULL,
     timer BLOB NOT NULL,
@@ -104,6 +104,6 @@ CREATE UNIQUE INDEX tourbillon_history_occurrence ON tourbillon_history (schedul
 CREATE INDEX tourbillon_history_kind ON tourbillon_history (kind, recorded, timer);
 CREATE INDEX tourbillon_history_name ON tourbillon_history (name, recorded, timer)
     WHERE name IS NOT NULL;
--- What did not succeed, which is little.
+-- Records without success. They are few.
 CREATE INDEX tourbillon_history_outcome ON tourbillon_history (kind, outcome, recorded, timer)
     WHERE outcome <> 1;

@@ -31,7 +31,7 @@ impl Identity {
         if Self::of(path)? == *self {
             return Ok(());
         }
-        let why = format!("{} is another file than the one that was opened", path.display());
+        let why = format!("{} is no longer the file that was opened", path.display());
         Err(StoreError::new(StoreErrorKind::Gone, why))
     }
 
