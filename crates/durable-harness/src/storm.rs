@@ -27,7 +27,7 @@ use clock::Clock;
 pub use standby::Mode;
 use standby::Standby;
 
-/// Period at which the tables are asked whether all is over.
+/// Period of the question to the tables whether all is over.
 const SETTLE_POLL: Duration = Duration::from_millis(200);
 
 /// Lateness up to which attempts may start on a busy machine, in microseconds, if every node reads
@@ -41,10 +41,10 @@ const OTHERS_US: i64 = 1_500_000;
 /// Options of a storm.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The address of the database: `sqlite:PATH`, or one of PostgreSQL, on whose server a database
-    /// is made for the run, and stays.
+    /// The address of the database: `sqlite:PATH`, or an address of PostgreSQL; on its server the
+    /// run makes a database that stays.
     pub store: String,
-    /// A directory for the logs, which is to be empty.
+    /// An empty directory for the logs.
     pub logs: PathBuf,
     /// Seed of all choices.
     pub seed: u64,
@@ -58,7 +58,7 @@ pub struct Options {
     pub pause: Duration,
     /// The lease of the nodes.
     pub lease: Duration,
-    /// Time for which the server is away, or SQLite's file locked; a lease or two if not said.
+    /// Time of the server's absence, or of the lock on SQLite's file; a lease or two by default.
     pub away: Option<Duration>,
     /// The standby that becomes the primary once the faults are over, if there is one.
     pub standby: Option<Mode>,
@@ -74,7 +74,7 @@ pub struct Options {
     pub canary: Option<Bug>,
 }
 
-/// Runs it, and says what the checker says.
+/// Runs it, and returns the checker's report.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ pub fn run(options: &Options) -> Result<Report> {
     Ok(checker::check(&log::read(&options.logs)?))
 }
 
-/// Returns what faults find at the store.
+/// Returns the place of faults at the store.
 fn place(options: &Options) -> Result<Place> {
     let is_postgres = Address::new(&options.store)?.is_postgres();
     Ok(match (options.standby, &options.manager) {
@@ -246,14 +246,14 @@ impl Storm {
         Ok(())
     }
 
-    /// Lets what is due end, ends the processes, and writes the final tables down.
+    /// Waits for due timers to end, ends the processes, and writes the final tables down.
     fn finish(mut self) -> Result<()> {
         self.clients.take().map_or(Ok(()), Process::end)?;
         self.late.drain(..).for_each(|late| late.join().expect("a late client panicked"));
         let mut store = self.address.open()?;
         let end = store.now()?;
         self.log.write(&Line::End { at: Stamp::now() });
-        self.say("the faults are over: what is due is to end");
+        self.say("the faults are over: due timers are to end");
         self.settle(&mut *store, end)?;
         for node in &mut self.nodes {
             node.process.take().map_or(Ok(()), Process::end)?;
