@@ -123,7 +123,7 @@ test('a schedule is made, seen to run, and silent once it is disabled', async ()
   await page.getByRole('status').getByText('tick is disabled: no new callback starts').waitFor();
   await page.getByRole('button', { name: 'Enable tick' }).waitFor();
 
-  // What ran when it was disabled ends; then whatever runs later proves that time went on.
+  // The running attempt ends after the disable; then a later run proves that time went on.
   const answered = await called('/tick');
   await create(page, 'later', 'Once, after a delay', 'Delay', '3s', '/later');
   await called('/later');
@@ -158,7 +158,7 @@ test('a schedule is silent while it is paused, and calls again after the pause',
   await facts.getByText('Paused', { exact: true }).waitFor();
   await accessible(page, 'a schedule that is paused');
 
-  // What ran when it was paused ends; then whatever runs later proves that time went on.
+  // The running attempt ends after the pause; then a later run proves that time went on.
   const answered = await called('/paused');
   await create(page, 'after-pause', 'Once, after a delay', 'Delay', '3s', '/after-pause');
   await called('/after-pause');
@@ -209,7 +209,7 @@ test('the times of a past range are counted, and each is called once', async () 
   await dialog.getByText('it is not within 1 to 1000', { exact: true }).waitFor();
   await limit.fill('3');
   await create.click();
-  await dialog.getByText('it is to come, and a backfill is of the past', { exact: true }).waitFor();
+  await dialog.getByText('it must be in the past', { exact: true }).waitFor();
   await until.fill('2020-01-01T06:00:00');
   await create.click();
   await dialog.getByText('filled: 3 runs created, 0 existed. More may be missing').waitFor();
@@ -261,7 +261,7 @@ test('a credential is sent, and never shown once it is given', async () => {
   assert.doesNotMatch(await shown(), /hunter2|of-the-configuration/);
   await page.getByRole('link', { name: 'Edit' }).click();
   await page.getByLabel('Interval', { exact: true }).fill('8000h');
-  // A test has no value for what is not shown.
+  // A test has no value for a hidden header.
   await page.getByRole('button', { name: 'Send a test now' }).click();
   await page.locator('[data-field="callback.headers"]:focus').waitFor();
   assert.match(await page.getByLabel('Headers', { exact: true }).inputValue(), /: ••••••••/);
@@ -328,7 +328,7 @@ test('a part of a key is found, its runs are seen, and several are deleted', asy
   await page.getByRole('status').getByText('2 of 2 schedules deleted.').waitFor();
   await page.getByText('No schedules match.').waitFor();
 
-  // What is deleted leaves its runs.
+  // A deleted schedule leaves its runs.
   await go(page, '/now', 'Now');
   const history = page.getByRole('region', { name: 'Finished runs' });
   await history.getByText(/^\d+ succeeded/).waitFor();

@@ -457,7 +457,7 @@ test('finished runs of a day and of a week are a chart and a table', async () =>
   fake.world.countedSince = new Date(fake.now() - 20 * 3_600_000).toISOString();
   await go(page, '/schedules/billing/invoices', 'invoices');
   await history.getByText(/^at least 1 skipped, at least 2 dead\./).waitFor();
-  // What is dead is below the line, and all of it.
+  // Dead runs are below the line, all of them.
   const [line, dead] = await Promise.all(['base', 'dead[height="60"]'].map((name) =>
     history.locator(`rect.${name}`).first().evaluate((rect) => Number(rect.getAttribute('y')))));
   assert.equal(dead, line);
@@ -494,7 +494,7 @@ test('an instant is picked by the clock here, and is kept as it is if it is not 
   await page.getByRole('heading', { level: 1, name: 'picked' }).waitFor();
   assert.deepEqual(fake.world.asked.body.when, { at: '2026-12-24T23:30:00Z' });
 
-  // The service knows years up to 9999; what does not show does not keep from saving.
+  // The service knows years up to 9999; a hidden field does not keep from saving.
   await go(page, '/edit', 'New schedule');
   await page.getByLabel('Once, at a time').check();
   await page.getByLabel('URL').fill('https://billing.internal/');
@@ -615,7 +615,7 @@ test('the result of a test goes with the request that it was of', async () => {
   assert.match(await shown.textContent(), /Test succeeded/);
   await url.fill('https://billing.internal/pong');
   assert.equal(await shown.textContent(), '');
-  // One that changes while its test is sent has none.
+  // A form that changes while its test is sent has none.
   let letGo;
   const waiting = new Promise((resolve) => { letGo = resolve; });
   await page.route('**/test', async (route) => {
@@ -802,7 +802,7 @@ test('the list has the last result and the runs before it, by word and shape', a
   await row('invoices').getByRole('link', { name: 'Dead' }).waitFor();
   const line = row('invoices').getByRole('img', { name: 'Last 3 runs: 1 skipped, 2 dead' });
   await line.waitFor();
-  // The newest is on the right; what died is below the line.
+  // The newest is on the right; dead runs are below the line.
   const bars = await line.locator('rect:not(.base)').evaluateAll((all) =>
     all.map((bar) => ['class', 'x', 'y', 'height'].map((name) => bar.getAttribute(name))));
   assert.deepEqual(bars, [
@@ -828,13 +828,13 @@ test('a schedule is paused until a time, seen to be paused, and the pause is end
   assert.ok(await until.evaluate((input) => input === document.activeElement));
   await dialog.getByText('By the clock of America/New_York.').waitFor();
   await until.fill('2026-10-26T04:00:00');
-  // What it does, and how it is ended.
+  // Its effect, and how to end it.
   await dialog.getByRole('status').getByText(
     /^No new run starts before Mon.* 26 Oct, 04:00:00 \(Mon.* 26 Oct, 09:00:00 in Europe\/Berlin\)\./)
     .waitFor();
   await dialog.getByText('“End pause” ends it earlier.').waitFor();
   await accessible(page, 'the dialog of a pause');
-  // What is wrong shows beside the field, in the API's words.
+  // A fault shows beside the field, in the API's words.
   await until.fill('2026-10-24T10:00:00');
   await dialog.getByRole('button', { name: 'Pause' }).press('Enter');
   await dialog.locator('[data-field=until][aria-invalid]:focus').waitFor();
@@ -862,7 +862,7 @@ test('a schedule is paused until a time, seen to be paused, and the pause is end
   await facts.getByText(/Mon.* 26 Oct, 04:00:00 in 1 d/).waitFor();
   await accessible(page, 'a schedule that is paused');
   await fits(page, 'a schedule that is paused');
-  // Another time replaces it, from the one that holds.
+  // Another time replaces the present one.
   await act('Pause until').click();
   assert.equal(await until.inputValue(), '2026-10-26T04:00');
   await page.keyboard.press('Escape');
@@ -918,7 +918,7 @@ test('a range is backfilled in parts, with its times counted before', async () =
   await limit.fill('70');
   await says('at most 70 at once');
 
-  // What is wrong shows beside its field, in the API's words.
+  // A fault shows beside its field, in the API's words.
   await limit.fill('1001');
   await create.press('Enter');
   await dialog.locator('[data-field=limit][aria-invalid]:focus').waitFor();
@@ -928,13 +928,13 @@ test('a range is backfilled in parts, with its times counted before', async () =
   await create.click();
   await dialog.getByText('It is not a whole number.').waitFor();
   await limit.fill('');
-  // What is wrong with none of them shows below them.
+  // A fault of no field shows below them.
   const schedule = fake.world.schedules.find(({ key }) => key === 'ledger-sync');
   schedule.state = 'disabled';
   await create.click();
   await dialog.getByRole('alert').getByText('The schedule is disabled; enable it first.').waitFor();
   schedule.state = 'enabled';
-  // What it would do may not be known.
+  // The effect may not be known.
   fake.world.away = 'store';
   await since.fill('2026-10-24T18:42:00');
   await says('What it would do is not known: The store does not answer.');
@@ -1105,7 +1105,7 @@ test('all schedules are counted with a new filter, and not with each change', as
   }
   await page.getByLabel('Search').fill('');
   await page.getByText(/7 schedules, as of/).waitFor();
-  // What happens is drawn also after a search.
+  // Changes are drawn also after a search.
   fake.world.reads = [];
   fake.world.schedules[0].state = 'enabled';
   fake.tell(fake.world.runs[3]);
@@ -1118,7 +1118,7 @@ test('labels are shown, filtered by, and edited', async () => {
   await show();
   await go(page, '/schedules', 'Schedules');
   const row = (key) => page.getByRole('row').filter({ hasText: key });
-  // Those alone that have no value, as it has none.
+  // Only labels without a value, like its own.
   const link = await row('invoices').getByRole('link', { name: 'urgent' }).getAttribute('href');
   assert.match(link, /label=urgent%3A$/);
   await row('invoices').getByRole('link', { name: 'team:billing' }).click();
@@ -1151,7 +1151,7 @@ test('labels are shown, filtered by, and edited', async () => {
     await field.fill(before);
   }
   assert.equal(fake.world.asked, undefined);
-  // What the API refuses shows beside the field.
+  // A refusal of the API shows beside the field.
   await go(page, '/edit/billing/invoices', 'Edit invoices');
   await page.route('**/v1/apps/billing/schedules/invoices', (route) => route.fulfill({
     status: 422, contentType: 'application/problem+json', json: {
@@ -1185,7 +1185,7 @@ test('a label that few have is looked for so far, and further when it is asked f
   await page.getByRole('row').filter({ hasText: 'job-119' }).waitFor();
   assert.equal(await page.locator('tbody tr').count(), 19);
   await page.getByText(/19 schedules, as of/).waitFor();
-  // What changes one of them reads it all again, as far as it was looked for.
+  // A change of one of them reads all again, as far as it was looked for.
   await page.getByRole('button', { name: 'Enable job-119' }).click();
   await page.getByRole('button', { name: 'Disable job-119' }).waitFor();
   assert.equal(await page.locator('tbody tr').count(), 19);
@@ -1207,7 +1207,7 @@ test('runs of which few wait are looked for so far, and further when it is asked
   await page.getByRole('button', { name: 'Show more' }).click();
   await says('50 runs and more');
   assert.equal(reads(), 12);
-  // What was looked for further is not read again by itself.
+  // Further results are not read again by themselves.
   fake.tell(fake.world.runs[119]);
   await new Promise((resolve) => { setTimeout(resolve, 1_000); });
   assert.equal(reads(), 12);
@@ -1234,7 +1234,7 @@ test('the list is sorted by its heads and by a choice, and says what of it', asy
     head(name).getAttribute('aria-sort')));
   const keys = () => page.locator('tbody a.key').allTextContents();
   assert.deepEqual(await sorts(), ['ascending', 'none', 'none']);
-  // By keyboard; more are read, and what is sorted is said.
+  // By keyboard; more are read, and the page says how many it sorts.
   await head('Next').getByRole('button').press('Enter');
   await page.getByText(/^200 of 250 schedules, as of [\d:]+\. Sorted are the 200 shown\.$/).waitFor();
   assert.deepEqual(await sorts(), ['none', 'ascending', 'none']);

@@ -145,7 +145,7 @@ export function lists(apps, what, parameters, order) {
       const empty = sources.filter(isUnknown);
       await Promise.all(empty.map((source) => refill(source, limit, signal)));
       for (const source of empty) looks.set(source, source.items.length ? 0 : looks.get(source) + 1);
-      // What comes first is not known yet.
+      // The first item is not known yet.
       if (sources.some(isUnknown)) continue;
       const full = sources.filter((source) => source.items.length);
       if (!full.length) {
@@ -191,7 +191,7 @@ export function pages(size, make) {
       isOwed ||= isCounted;
       const isNext = more && next && !isNew;
       const [reader, many] = isNext ? [next, size()] : [make(isOwed), wanted];
-      // What a reader has read is lost if it fails.
+      // A reader's progress is lost if it fails.
       next = null;
       const read = await reader(many, signal, isNext ? 1 : list.times);
       signal.throwIfAborted();

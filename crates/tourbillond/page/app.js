@@ -111,7 +111,7 @@ onUnauthorized(async (refused) => {
   return value.value.trim();
 });
 
-// Not by its address, which is that of a view.
+// Not by its address: that is a view's.
 document.querySelector('.skip').addEventListener('click', (event) => {
   event.preventDefault();
   main.focus();
@@ -271,7 +271,7 @@ async function isEmpty() {
       (what) => call('GET', path(['apps', app, what], { limit: 1 })))));
     return lists.every(({ items, next }) => !items.length && !next);
   } catch {
-    // The stream says what is wrong.
+    // The stream reports the fault.
     return false;
   }
 }

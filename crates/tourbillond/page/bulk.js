@@ -134,7 +134,7 @@ export function makeBulk(frame, shown, done) {
     progress.hidden = true;
     frame.say(`${good} of ${what} ${action.done}${isStopped ? ', then stopped' : ''}.`);
     draw();
-    // The focus was on what is hidden now.
+    // The focus was on a row that is hidden now.
     if (isLost) all.focus();
     done();
   }

@@ -194,7 +194,7 @@ export function askBackfill(holder, frame, schedule, done) {
 
   /** How many times of the schedule are in the range, and whether that is not all of them. */
   async function timesOf([from, to]) {
-    // The API lists what is after an instant, and the range has its first one.
+    // The API lists times after an instant, and the range has its first one.
     const found = await call('GET',
       path([...parts, 'preview'], { from: rfc3339(from - 1), count: LOOKED_AT }));
     const within = found.filter(({ at, note }) =>

@@ -40,7 +40,7 @@ export function show(holder, frame, { app, key }) {
   const nothing = h('p', { class: 'empty' });
   const runs = table('Last runs', ['State', 'Scheduled for', 'Answer']);
   const noRuns = h('p', { class: 'empty', hidden: true }, 'No runs yet.');
-  // Nothing is said of what is not read yet.
+  // Unread runs are not described.
   runs.table.hidden = true;
   const facts = h('div', {});
   const about = section('about-it', 'Definition', facts);

@@ -19,10 +19,10 @@ const WAIT: Duration = Duration::from_secs(25);
 
 /// Sends a callback once, now, and returns how the attempt ended.
 ///
-/// The request is made as one of a schedule with the key `test`, with the header `Tourbillon-Test:
-/// true`. It is not retried, and the list of runs does not have it. The limits of the app count it,
-/// and one test of an app runs at a time on each node. A test takes 20 seconds at most. The answer
-/// is 200 also for an attempt that failed.
+/// The request is made like a run of a schedule with the key `test`, with the header
+/// `Tourbillon-Test: true`. It is not retried, and is not in the list of runs. It counts towards
+/// the limits of the app, and each node runs one test of an app at a time. A test takes 20 seconds
+/// at most. The answer is 200 even if the attempt failed.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/test", tag = "schedules",
     operation_id = "test_callback",
@@ -50,7 +50,7 @@ pub(crate) async fn send(
     let mut faults = check(config, &callback).err().unwrap_or_default();
     for (name, value) in &callback.headers {
         if matches!(value, Header::Value(value) if value == MASK) {
-            let why = "stands for a value that a test does not have: give the value, or a secret";
+            let why = "is masked: give the value, or name a secret";
             faults.push((format!("callback.headers.{name}"), why.to_owned()));
         }
     }

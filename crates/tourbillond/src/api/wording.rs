@@ -1,13 +1,13 @@
 //! Errors of the deserializer, in the words of JSON.
 //!
-//! They name types of Rust, and positions in a text that a client may never have seen. What a
-//! client gets names a field, what is there, and what is expected.
+//! Their texts name types of Rust, and positions in a text that a client may never have seen. A
+//! client's text names a field, its value, and the expected value.
 
 /// Most characters of a value that an error shows.
 const SHOWN: usize = 64;
 
-/// The field that an error is about, and what is wrong with it. `path` leads to where reading
-/// stopped; `.` is the whole.
+/// Returns the field of an error, and its fault. `path` leads to where reading stopped; `.` is the
+/// whole.
 pub(super) fn fault(path: &str, error: &str) -> (String, String) {
     let field = path.to_owned();
     let within = |name: &str| match (path, name.trim_matches('`')) {
@@ -50,7 +50,7 @@ pub(super) fn fault(path: &str, error: &str) -> (String, String) {
             || error.contains("invalid digit ")
             || error.starts_with("number too ") =>
         {
-            (field, "it is not a whole number, or one that is too large".to_owned())
+            (field, "it is not a whole number, or is too large".to_owned())
         }
         // In words of ours.
         None => (field, error.to_owned()),

@@ -22,7 +22,7 @@ use super::guard::Guard;
 use crate::config::{App, HeaderSecret, Secret};
 use crate::model::{self, Callback, Header, MASK, XTimer};
 
-/// The shortest time within which an attempt is completed by a call.
+/// Least `complete_within`.
 const COMPLETE_MIN: Duration = Duration::from_secs(1);
 
 /// The longest such time, and the longest that a receiver may have with all extensions.
@@ -87,7 +87,7 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
     let mut faults = Vec::new();
     let mut fault = |field: &str, why: String| faults.push((format!("callback.{field}"), why));
     if !METHODS.contains(&callback.method.as_str()) {
-        fault("method", format!("is none of {}", METHODS.join(", ")));
+        fault("method", format!("must be one of {}", METHODS.join(", ")));
     }
     let url = target(&callback.url);
     let judged = url.as_ref().map_err(Clone::clone);
@@ -101,7 +101,7 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
     for (name, value) in &callback.headers {
         let field = format!("headers.{name}");
         let checked = header_name(name).and_then(|name| match (value, &url) {
-            // It stands for a value that is there, which was checked.
+            // The mask replaces an existing, checked value.
             (Header::Value(value), _) if value == MASK => Ok(name),
             (Header::Value(value), _) => header_value(value).map(|_| name),
             // A token is fetched when a request is to be sent.
@@ -248,7 +248,7 @@ fn render(template: &str, value: impl Fn(&str) -> String) -> Result<String, Temp
         if !NAMES.contains(&name) {
             let known = NAMES.join(", ");
             let error =
-                format!("names `{name}`, which is none of {known}; {{{{{{{{ stands for {{{{");
+                format!("names `{name}`; it must be one of {known}; {{{{{{{{ stands for {{{{");
             return Err(TemplateError(error));
         }
         text.push_str(&value(name));
@@ -344,7 +344,7 @@ pub(crate) fn build(
     }
     let method = Method::from_bytes(callback.method.as_bytes());
     let mut request = Request::new(Full::new(Bytes::from(body)));
-    *request.method_mut() = method.map_err(|_| "the method is none")?;
+    *request.method_mut() = method.map_err(|_| "invalid method")?;
     *request.uri_mut() = url.as_str().parse().map_err(|_| "the URL cannot be sent")?;
     *request.headers_mut() = headers;
     Ok(request)
@@ -358,7 +358,7 @@ fn content_type(body: &str) -> &'static str {
     }
 }
 
-/// `t=SECONDS,v1=HEX`, with a further `v1` for each further secret. What is signed is the time, a
+/// `t=SECONDS,v1=HEX`, with a further `v1` for each further secret. The signed text is the time, a
 /// dot, and the body.
 fn signature(secrets: &[Secret], now: Timestamp, body: &[u8]) -> String {
     let seconds = now.as_second().to_string();

@@ -1,4 +1,4 @@
-//! Definitions: checks every field, and makes what the store is given.
+//! Definitions: checks every field, and makes the store's rows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -113,7 +113,7 @@ impl Plan {
                 ("disable_after", definition.disable_after.is_some()),
             ] {
                 if is_there {
-                    faults.add(field, "it is for what repeats, and this happens once");
+                    faults.add(field, "only a repeating schedule has this field");
                 }
             }
         }
@@ -219,7 +219,7 @@ fn is_label_name(name: &str) -> bool {
     (1..=LABEL_NAME_MAX).contains(&name.len()) && name.bytes().all(is_good)
 }
 
-/// Checks a lane, and what cannot be beside it.
+/// Checks a lane, and the fields that exclude it.
 fn check_lane(faults: &mut Faults, lane: &str, overlap: Overlap, jitter: Duration) {
     if !is_key(lane) {
         faults.add("lane", format!("it does not have 1 to {KEY_MAX} characters {KEY_OF}"));
@@ -260,7 +260,7 @@ pub(super) fn without_bounds(when: &When) -> Option<Schedule> {
     }
 }
 
-/// Reads bounds. Returns what gives them to a schedule; `None` if one is wrong.
+/// Reads bounds. Returns the function that gives them to a schedule; `None` if one is wrong.
 fn bounded(faults: &mut Faults, bounds: &Bounds) -> Option<impl FnOnce(Schedule) -> Schedule> {
     let before = faults.0.len();
     let mut time = |field: &str, text: Option<&String>| {
@@ -356,7 +356,7 @@ fn is_key(text: &str) -> bool {
     !text.is_empty() && text.len() <= KEY_MAX && text.bytes().all(is_good)
 }
 
-/// Returns what is kept, as the store is given it.
+/// Returns the kept definition as a payload for the store.
 pub(super) fn payload(stored: &Stored) -> Result<Vec<u8>> {
     let payload = serde_json::to_vec(stored).expect("a definition is JSON");
     if payload.len() <= STORED_MAX {

@@ -16,9 +16,9 @@ pub(crate) struct RunQuery {
     pub(crate) key: Option<String>,
     /// State of the runs; `None` for runs that are over.
     pub(crate) state: Option<RunState>,
-    /// Earliest time at which a run was recorded, or is due.
+    /// Earliest time of a record, or earliest due time.
     pub(crate) since: Option<Time>,
-    /// Time before which a run was recorded, or is due.
+    /// End of these times, exclusive.
     pub(crate) until: Option<Time>,
     /// True to list runs that are over from the newest to the oldest.
     pub(crate) newest_first: bool,
@@ -94,8 +94,8 @@ impl Catalog {
         }
     }
 
-    /// Calls `each` with the runs of a key: those that are not over, and then up to about `most`
-    /// that are, the newest first.
+    /// Calls `each` with the runs of a key: first the unfinished ones, and then up to about `most`
+    /// finished ones, the newest first.
     pub(crate) async fn each_run(
         &self,
         app: &str,
@@ -184,7 +184,7 @@ fn read_cursor(text: &str) -> Result<(Time, TimerId)> {
     let cursor = text
         .split_once('.')
         .and_then(|(time, id)| Some((Time::from_micros(time.parse().ok()?), id.parse().ok()?)));
-    cursor.ok_or_else(|| Error::field("cursor", "it is not one that a list gave"))
+    cursor.ok_or_else(|| Error::field("cursor", "it is not a cursor from a list"))
 }
 
 fn outcome_of(state: RunState) -> Option<Outcome> {
@@ -206,7 +206,7 @@ fn state_of(outcome: Outcome) -> RunState {
     }
 }
 
-/// Returns the time of a run that is over. One that was held until it was taken back has none.
+/// Returns the time of a finished run. A run that was held until it was taken back has none.
 fn scheduled_for(time: Time, recorded: Time) -> String {
     model::rfc3339(if time == Time::NEVER { recorded } else { time })
 }

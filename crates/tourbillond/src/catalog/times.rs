@@ -54,7 +54,7 @@ impl Catalog {
             return Err(Conflict::Once.into());
         };
         if range.end > self.client.now().await? {
-            return Err(Error::field("until", "it is to come, and a backfill is of the past"));
+            return Err(Error::field("until", "it must be in the past"));
         }
         match self.client.backfill(&row.name, range).limit(limit).create().await? {
             Backfilled::Done { made, existed, rest } => {

@@ -22,7 +22,7 @@ const TWO: &str = r#"
     missed = { catch_up = 3 }
 "#;
 
-/// A list as the service answers, with what is wanted and what it adds.
+/// A list in the form of the service's answer, with the wanted schedules and its own fields.
 fn answered(wanted: &Wanted) -> Value {
     let item = |(key, definition): (&String, _)| {
         let mut item = serde_json::to_value(definition).unwrap();
@@ -386,7 +386,7 @@ const CLAUSES: [&str; 14] = [
     "Does", "Whether",
 ];
 
-/// Adds what is wrong with the help of a command and of those below it.
+/// Adds the faults in the help of a command and of those below it.
 fn faults(command: &clap::Command, wrong: &mut Vec<String>) {
     let mut check = |place: &str, help: String, is_command: bool| {
         let first = help.split([' ', ',', ':']).next().unwrap_or("").to_owned();

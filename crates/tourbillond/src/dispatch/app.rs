@@ -34,7 +34,7 @@ use crate::service::{Service, Trial, Untried};
 /// Attempts that wait for each that may run.
 const WAITING: usize = 4;
 
-/// Attempts that a worker has in hand beyond those that run and wait: on their way to the gate, or
+/// Attempts that a worker holds beyond the running and waiting ones: on their way to the gate, or
 /// back to the database.
 const IN_PASSING: usize = 256;
 
@@ -54,11 +54,11 @@ struct Shared {
     meters: Meters,
 }
 
-/// An attempt, and what its payload says.
+/// An attempt, with the contents of its payload.
 struct Job {
     fire: Fire,
     key: String,
-    /// Its host, by which it is counted.
+    /// Its host, for counting.
     host: Arc<str>,
     stored: Stored,
     retry: Retry,
@@ -75,7 +75,7 @@ enum Call {
 }
 
 impl Call {
-    /// The host that is called, by which it is counted.
+    /// Returns the called host, for counting.
     fn host(&self) -> Arc<str> {
         match self {
             Self::Attempt(job) => job.host.clone(),
@@ -124,8 +124,8 @@ impl Dispatcher {
         Some(Self { stop, released })
     }
 
-    /// Takes no further attempt, and waits until it has given back the worker and what waited.
-    /// Running attempts continue.
+    /// Takes no further attempt, and waits until it has given back the worker and the waiting
+    /// attempts. Running attempts continue.
     pub(super) async fn retire(self) {
         drop(self.stop);
         // Never sent to, but dropped.
@@ -133,7 +133,7 @@ impl Dispatcher {
     }
 }
 
-/// Takes attempts until the worker ends or `stopped`, then waits for those that run.
+/// Takes attempts until the worker ends or `stopped`, then waits for the running ones.
 async fn run(
     shared: Arc<Shared>,
     limits: GateLimits,
@@ -184,17 +184,17 @@ struct Origin {
     is_notice: bool,
 }
 
-/// Returns what a timer's payload says. Ends the attempt if it cannot be understood.
+/// Returns the job of a timer's payload. Ends the attempt if the payload is invalid.
 fn understood(shared: &Arc<Shared>, fire: Fire, now: Instant) -> Option<Job> {
     let read = || {
         let stored: Stored =
             serde_json::from_slice(fire.payload()).map_err(|error| error.to_string())?;
-        // What was made again may have no name.
+        // A revived timer may have no name.
         let key = fire.name().and_then(model::app_and_key).map_or(&*stored.key, |(_, key)| key);
         let key = key.to_owned();
         let url = callback::target(&stored.definition.callback.url)?;
         let host = url.host_str().unwrap_or_default().into();
-        let retry = retry(stored.definition.retry.as_ref()).map_err(|_| "the retry is none")?;
+        let retry = retry(stored.definition.retry.as_ref()).map_err(|_| "invalid retry policy")?;
         Ok::<_, String>((key, host, stored, retry))
     };
     match read() {
@@ -243,7 +243,7 @@ fn postpone(shared: &Shared, job: Job, pause: Duration, full: Full) {
     }
     let (app, key, attempt) = (&shared.app, &job.key, job.fire.attempt());
     debug!(app, key, attempt, host = &*job.host, ?pause, limit = ?full, "postponed");
-    // What was postponed together does not come back together.
+    // Attempts postponed together do not return together.
     job.fire.postpone(pause + share(pause / 4, random()));
 }
 
@@ -255,7 +255,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// Starts a call, has it wait, or sends it back, as the gate says.
+    /// Starts a call, makes it wait, or sends it back, by the gate's decision.
     fn offer(&mut self, gate: &mut Gate<Call>, call: Call, now: Instant) {
         let host = call.host();
         match gate.offer(&host, call, now) {
@@ -391,7 +391,7 @@ async fn conclude(
     let answer = match verdict {
         Verdict::Succeeded => {
             meters.succeeded.increment(1);
-            // A notice that arrives says nothing of what the app does.
+            // A notice that arrives says nothing about the app's callbacks.
             if let Some(started) = started.filter(|_| !stored.is_notice) {
                 meters.succeeds(&shared.app, started.as_millisecond());
             }
@@ -420,8 +420,8 @@ async fn conclude(
     }
 }
 
-/// Returns what is kept of an attempt: its number, its start and the time that it took, the request
-/// and the time of its steps, the answer, and the reason of a failure.
+/// Returns the kept part of an attempt: its number, its start and duration, the request and the
+/// time of its steps, the answer, and the reason of a failure.
 fn ended(
     (attempt, started, took): (u32, Timestamp, Duration),
     (request, timing): (Option<SentRequest>, Timing),
@@ -498,8 +498,8 @@ struct Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    /// Sends the request, and reads the answer. One that a token did not open gets the request
-    /// again with another, once.
+    /// Sends the request, and reads the answer. If the token is refused, the request is sent again
+    /// with another, once.
     async fn exchange(&self, shared: &Shared, now: Timestamp) -> Exchange {
         let limit = match callback::limit(self.callback) {
             Ok(limit) if self.is_test => limit.min(TEST_MAX),
@@ -636,7 +636,7 @@ fn watched(
     })
 }
 
-/// Tells those who watch, once the store has accepted the end.
+/// Notifies observers, once the store has accepted the end.
 async fn publish(shared: Arc<Shared>, run: Run, answer: Ended) {
     if answer.await.is_ok() {
         // Nobody may listen any more.

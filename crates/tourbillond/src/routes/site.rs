@@ -3,13 +3,13 @@
 //! A browser sends requests for every page that it shows, from within the network that it is in.
 //! So a service that trusts its network, or this host, must not trust every request from there:
 //!
-//! - A page whose name resolves to this service's address (DNS rebinding) is of the service's own
-//!   origin to the browser. The request gives it away by the host that it names: so that has to be
-//!   loopback, the address that the request came to, or one of the configured
-//!   [hosts](crate::config::Config::hosts). Its port is no matter: a tunnel or a container has
-//!   another, and a page cannot make a browser name a host that its request does not go to.
-//! - A page of another origin may send what a form can, without asking. The browser says so, by
-//!   `Origin` or `Sec-Fetch-Site`. Another port of the same host is another origin.
+//! - A page whose name resolves to this service's address (DNS rebinding) has the service's own
+//!   origin to the browser. The request's host gives it away: so the host has to be loopback, the
+//!   address that the request came to, or one of the configured
+//!   [hosts](crate::config::Config::hosts). Its port is ignored: a tunnel or a container has
+//!   another, and a page cannot make a browser name a host other than the request's.
+//! - A page of another origin may send whatever a form can, without asking. The browser reports
+//!   this, by `Origin` or `Sec-Fetch-Site`. Another port of the same host is another origin.
 //! - A form cannot send JSON, and a script only after asking. So a body has to say that it is JSON,
 //!   also where an older browser says nothing of a request's origin. On XTimer's routes it may say
 //!   nothing, as XTimer's client does: a form always names a type, and a script that names none is
@@ -66,7 +66,7 @@ fn judge(request: &Request, hosts: &[Destination]) -> Result<(), Problem> {
     for named in [Some(host), target].into_iter().flatten() {
         if !read(named).is_some_and(|host| is_own(&host, reached, hosts)) {
             let why = format!(
-                "`{}` is not a host of this service; if it is to be, add it to `hosts`",
+                "`{}` is not a host of this service; to serve it, add it to `hosts`",
                 shown(named)
             );
             return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, why));
@@ -84,7 +84,7 @@ fn judge(request: &Request, hosts: &[Destination]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Returns whether it is for one of XTimer's routes.
+/// Returns whether it is for a route of XTimer's.
 pub(super) fn is_xtimer(request: &Request) -> bool {
     request.uri().path().starts_with("/api/")
 }
@@ -107,8 +107,7 @@ fn read(authority: &str) -> Option<Url> {
     is_plain.then(|| Url::parse(&format!("http://{authority}")).ok()).flatten()
 }
 
-/// Returns whether a host is this service: loopback, the address that was reached, or one of
-/// `hosts`.
+/// Returns whether a host is this service: loopback, the reached address, or in `hosts`.
 fn is_own(url: &Url, reached: Option<IpAddr>, hosts: &[Destination]) -> bool {
     let Some(host) = url.host() else { return false };
     let address = match host {
@@ -155,8 +154,8 @@ fn comes_from_here(headers: &HeaderMap, host: &str, hosts: &[Destination]) -> Re
     Ok(())
 }
 
-/// Returns whether pages of an origin are this service's: it has the host and port that the request
-/// names, or is one of `hosts`, at the port that it says or else that of its scheme.
+/// Returns whether pages of an origin are this service's: its host and port are the request's, or
+/// are in `hosts`, whose port defaults to the scheme's.
 fn is_own_origin(origin: &Url, host: &str, hosts: &[Destination]) -> bool {
     let (Some(name), port) = (origin.host(), origin.port_or_known_default()) else { return false };
     let is_same = read(host).is_some_and(|host| {
