@@ -1,4 +1,4 @@
-//! The checks of the repository: what each needs, and how long it takes.
+//! The checks of the repository: their needs, and their times.
 
 /// A check that anyone can start by its command.
 #[derive(Debug)]
@@ -7,7 +7,8 @@ pub struct Check {
     pub command: &'static str,
     /// Claim that it checks.
     pub what: &'static str,
-    /// Time on two cores. Empty for those of `.ci/run` and `ci/nightly.sh`, which print theirs.
+    /// Time on two cores. Empty for the checks of `.ci/run` and `ci/nightly.sh`: these print
+    /// theirs.
     pub time: &'static str,
     /// Tools that it needs beside the Rust toolchain.
     pub needs: &'static str,
@@ -15,15 +16,20 @@ pub struct Check {
 
 /// Checks that `.ci/run` makes, in its order.
 pub const PER_CHANGE: &[Check] = &[
-    check("ci/test.sh", "the tests, with every feature", "", ""),
+    check("ci/test.sh", "the tests, with every feature, and lints", "", ""),
     check("ci/durable.sh", "durable timers, the service and its page", "", "PostgreSQL, Chromium"),
     check("ci/web.sh", "timers in Node.js and in a browser", "", "npm, Chromium"),
     check("ci/miri.sh", "no undefined behaviour, and Miri sees planted faults", "", "Miri"),
     check("ci/bare.sh", "timers without an operating system", "", "qemu"),
-    check("ci/lint.sh", "formatting, lints, documentation, and `cargo xtask tidy`", "", ""),
+    check("ci/lint.sh", "formatting, documentation, and `cargo xtask tidy`", "", ""),
     check("ci/msrv.sh", "the timers build with the minimum Rust", "", "rustup or Debian"),
     check("ci/loom.sh", "the models, up to two preemptions", "", ""),
-    check("ci/wasi.sh", "timers under WASI", "", "pip"),
+    check(
+        "ci/wasi.sh",
+        "timers under WASI, and in components on wstd and wasip3",
+        "",
+        "pip, rustup",
+    ),
     check("ci/targets.sh x86_64-pc-windows-gnu", "it builds for Windows", "", "rustup or Debian"),
     check("ci/features.sh", "each feature builds alone; tests without any", "", ""),
     check("ci/instructions.sh", "hot paths cost no more than they did", "", "valgrind"),
@@ -47,8 +53,11 @@ pub const NIGHTLY: &[Check] = &[
         "",
         "rustup or Debian",
     ),
+    check("ci/msrv.sh tourbillon-wstd", "it builds with wstd's minimum Rust", "", "rustup"),
+    check("ci/msrv.sh tourbillon-wasip3", "it builds with wasip3's minimum Rust", "", "rustup"),
     check("ci/loom.sh 1", "the models, up to one preemption", "", ""),
     check("ci/features.sh pairs", "each pair of features builds", "", ""),
+    check("ci/wasi.sh wasm32-wasip2", "timers under preview 2 of WASI, and libp2p's", "", "rustup"),
     check(
         "ci/targets.sh i686-unknown-linux-gnu",
         "it builds for 32-bit Linux",
@@ -59,29 +68,35 @@ pub const NIGHTLY: &[Check] = &[
     check("ci/targets.sh --test x86_64-unknown-linux-musl", "the tests pass on musl", "", "rustup"),
     check("ci/deb.sh", "Debian's package calls back from a clean root", "", "Debian"),
     check("ci/dependents.sh", "other people's crates run on the shim of futures-timer", "", ""),
-    check("ci/consumers.sh quinn fastimer models", "more crates run over these timers", "", ""),
+    check(
+        "ci/consumers.sh tower quinn fastimer models",
+        "more crates run over these timers",
+        "",
+        "",
+    ),
+    check("ci/consumers.sh recipes", "the recipes of the guide run", "", "Python, cc"),
+    check("ci/compat.sh", "tests of tokio's timers pass over the names of ours", "", ""),
     check("ci/minimal.sh", "the oldest dependencies that are declared suffice", "", ""),
     check("ci/crontab.sh", "the example crontab as a process", "", ""),
     check("ci/crontab-debian.sh", "it runs jobs as Debian's cron does", "", "Debian"),
     check("ci/hostile.sh", "storms of hostile foreign code", "", "valgrind"),
     check("ci/fork.sh", "storms of forks", "", ""),
+    check("ci/faketime.sh", "timers on clocks that a library moves", "", "libfaketime"),
     check("ci/stress.sh", "no wake-up is lost under load", "", ""),
     check("ci/fuzz.sh 60", "the engine agrees with a naive model", "", "nightly"),
     check("ci/semver.sh", "no interface breaks since the last release", "", "cargo-semver-checks"),
     check("ci/weight.sh", "what a first sleep adds to a program", "", ""),
 ];
 
-/// Checks that take longer, or need what few machines have.
+/// Checks that take longer, or need uncommon equipment.
 pub const BY_HAND: &[Check] = &[
     check("ci/loom.sh 3", "the models, up to three preemptions", "hours", ""),
     check("ci/mutants.sh", "each small fault fails a model or a test", "hours", ""),
     check("ci/miri.sh full", "all that Miri can run, under many seeds", "hours", "Miri"),
     check("ci/wall.sh", "the kernel reports steps of the wall clock", "minutes", "user-mode Linux"),
-    check("ci/faketime.sh", "steps that the kernel does not report", "30 s", "libfaketime"),
     check("ci/package.sh --release", "the packages are ready to be published", "minutes", "jq"),
     check("ci/supply.sh", "licences and flaws of dependencies", "a minute", "cargo-deny"),
     check("ci/targets.sh --test", "the tests on other systems", "20 min", "wine, qemu"),
-    check("ci/wasi.sh wasm32-wasip2", "timers under preview 2 of WASI", "a minute", "rustup"),
     check("ci/durable-example.sh", "the examples of durable timers", "a minute", "PostgreSQL"),
     check("ci/durable-page.sh", "the service's page in a browser", "5 min", "Node.js, Chromium"),
     check("ci/durable-faults.sh", "storms of faults on both databases", "2 min", "PostgreSQL"),

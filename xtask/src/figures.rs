@@ -79,9 +79,9 @@ pub fn written(tree: &Tree) -> Result<Vec<(&'static str, String)>, String> {
     let readme = tree.get("README.md").ok_or("there is no README.md")?;
     let readme = replaced(readme, "rows", &shown(&runs)?)?;
     let readme = replaced(&readme, "count", &count(&runs))?;
-    let readme = replaced(&readme, "kinds", &kinds::ahead(&runs, kinds::KINDS)?)?;
     let picture = chart::svg(&runs)?;
-    let results = replaced(results, "ahead", &ahead(&runs))?;
+    let results = replaced(results, "kinds", &kinds::ahead(&runs, kinds::KINDS)?)?;
+    let results = replaced(&results, "ahead", &ahead(&runs))?;
     Ok(vec![("README.md", readme), (RESULTS, results), (PICTURE, picture)])
 }
 
@@ -110,7 +110,7 @@ fn rows(table: &str) -> Vec<Row<'_>> {
     cells.collect()
 }
 
-/// Returns the names of the rows in all runs: those of the last, and those that others have.
+/// Returns the names of the rows in all runs: first the last run's, then the others'.
 fn names<'a>(runs: &[Run<'a>]) -> Vec<&'a str> {
     let mut seen = BTreeSet::new();
     let names = runs.iter().rev().flat_map(|run| run.rows.iter().map(|row| row.name));
@@ -167,7 +167,7 @@ fn count(runs: &[Run<'_>]) -> String {
     )
 }
 
-/// Returns a table of the rows in which a peer is ahead on a machine.
+/// Returns a table of the rows that a peer leads on a machine.
 fn ahead(runs: &[Run<'_>]) -> String {
     let (mut head, mut rule) = ("| | unit |".to_owned(), "|---|---|".to_owned());
     for run in runs {
@@ -193,7 +193,7 @@ fn ahead(runs: &[Run<'_>]) -> String {
     text
 }
 
-/// Replaces what stands between the marks of a name.
+/// Replaces the text between the marks of a name.
 fn replaced(document: &str, name: &str, text: &str) -> Result<String, String> {
     let (begin, end) = (format!("<!-- figures: {name} -->\n"), "<!-- end of figures -->");
     let missing = || format!("the marks of the figures `{name}` are missing");

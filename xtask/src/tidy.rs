@@ -24,7 +24,7 @@ use crate::{figures, ratchets};
 pub struct Breach {
     /// Sentence that names the rule.
     pub rule: String,
-    /// Place, as `file:line`, and what is wrong there.
+    /// Place, as `file:line`, and the fault there.
     pub found: String,
 }
 
@@ -32,7 +32,7 @@ fn breach(rule: &str, file: &str, line: usize, found: &str) -> Breach {
     Breach { rule: rule.to_owned(), found: format!("{file}:{line}: {found}") }
 }
 
-/// Finds all breaches. Fails if a file cannot be read as what it is.
+/// Finds all breaches. Fails if a file is malformed.
 pub fn check(tree: &Tree) -> Result<Vec<Breach>, String> {
     let mut breaches = Vec::new();
     let mut sources = Vec::new();
@@ -60,6 +60,7 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>, String> {
         }
     }
     documents::faults(tree, &mut breaches);
+    documents::recipes(tree, &mut breaches);
     named_tests::check(tree, &mut breaches);
     lines(tree, &mut breaches);
     Ok(breaches)

@@ -43,7 +43,7 @@ impl Crate {
 }
 
 impl Reserved {
-    /// Returns whether a path is one of these.
+    /// Returns whether a path is in the list.
     pub fn names(&self, path: &[String]) -> bool {
         self.paths.iter().any(|pattern| {
             let wanted = pattern.strip_prefix("..::").unwrap_or(pattern);
@@ -73,10 +73,13 @@ const HOSTED: &[&str] = &[
     "wall/",
     "traits.rs",
     "traits/",
+    "timer/scope.rs",
+    "handle/scope.rs",
     "trace.rs",
     "sync.rs",
     "sync/",
     "foreign.rs",
+    "engine/driven_by/task.rs",
     "engine/driven_by/thread.rs",
     "engine/parker.rs",
     "engine/parker/",
@@ -86,6 +89,7 @@ const HOSTED: &[&str] = &[
     "driver/spawn.rs",
     "driver/pacing.rs",
     "driver/resume.rs",
+    "driver/task.rs",
     "driver/thread.rs",
     "driver/virtual_clock.rs",
 ];
@@ -217,17 +221,20 @@ pub const CRATES: &[Crate] = &[
             "engine.rs",
             "engine/entry.rs",
             "engine/parker/event_loop.rs",
+            "engine/parker/futex.rs",
             "engine/parker/windows.rs",
             "engine/parker/windows/resumes.rs",
             "engine/per_shard.rs",
             "engine/shard.rs",
             "engine/wake_batch.rs",
             "fork.rs",
+            "handle/scope.rs",
             "sleep.rs",
             "sync/bare.rs",
             "sync/lock.rs",
             "sync/processors.rs",
             "sync/set_once.rs",
+            "sync/signals.rs",
         ],
     },
     Crate {
@@ -355,13 +362,22 @@ pub const CRATES: &[Crate] = &[
         layers: &["lib", "socket", "watch", "limits"],
         ..PLAIN
     },
+    Crate {
+        name: "tourbillon-compat-tokio",
+        folder: "crates/compat-tokio/src/",
+        layers: &["lib", "util", "stream", "delay_queue", "future_ext", "time"],
+        ..PLAIN
+    },
     Crate { name: "tourbillon-metrics", folder: "crates/metrics/src/", ..PLAIN },
+    Crate { name: "tourbillon-tokio", folder: "crates/tokio/src/", ..PLAIN },
     Crate {
         name: "tourbillon-tower",
         folder: "crates/tower/src/",
-        layers: &["lib", "or_else"],
+        layers: &["lib", "interceptor", "deadline", "or_else"],
         ..PLAIN
     },
+    Crate { name: "tourbillon-wasip3", folder: "crates/wasip3/src/", ..PLAIN },
+    Crate { name: "tourbillon-wstd", folder: "crates/wstd/src/", ..PLAIN },
     Crate {
         name: "xtask",
         folder: "xtask/src/",

@@ -1,4 +1,4 @@
-//! Rules on prose: what it names is there, and it says nothing twice.
+//! Rules on prose: the things that it names exist, and it says nothing twice.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -12,6 +12,9 @@ const OF_CODE: [&str; 4] =
 
 /// Figures that a program writes.
 const GENERATED: &str = "benches/RESULTS.md";
+
+/// Page with the code of programs that are run.
+const RECIPES: &str = "src/guide/recipes.md";
 
 /// Documents that name files and functions of other projects.
 const OF_OTHERS: [&str; 2] = ["docs/PLATFORMS.md", "src/guide/migration.md"];
@@ -45,8 +48,8 @@ pub fn check(tree: &Tree, sources: &[Source], defined: &HashSet<&str>, breaches:
     }
 }
 
-/// Checks that PROOF.md counts the faults of the list, those that nothing can tell, and of these
-/// those that cost time only.
+/// Checks that PROOF.md counts the faults of the list, how many of them no test can detect, and how
+/// many of these only cost time.
 pub fn faults(tree: &Tree, breaches: &mut Vec<Breach>) {
     let list = tree.get("ci/mutants/list").unwrap_or_default();
     let names = list.lines().filter_map(|line| line.strip_prefix("mutant "));
@@ -66,7 +69,31 @@ pub fn faults(tree: &Tree, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// Returns what stands between backquotes in a line, with where it begins.
+/// Compares each piece of code in the recipes with the file named before it. A line with dots alone
+/// stands for an omission.
+pub fn recipes(tree: &Tree, breaches: &mut Vec<Breach>) {
+    let (mut file, mut code) = (None, None::<(usize, String)>);
+    for (number, line) in (1..).zip(tree.get(RECIPES).unwrap_or_default().lines()) {
+        match (&mut code, line.starts_with("```")) {
+            (None, true) => code = Some((number, String::new())),
+            (Some((begun, text)), true) => {
+                let run = file.and_then(|file| tree.get(file)).unwrap_or_default();
+                if text.is_empty() || !text.split("    // ...\n").all(|part| run.contains(part)) {
+                    let rule = "a recipe that is not the code that is run";
+                    breaches.push(breach(rule, RECIPES, *begun, file.unwrap_or("no file")));
+                }
+                code = None;
+            }
+            (Some((_, text)), false) => *text += &format!("{line}\n"),
+            (None, false) => {
+                let paths = backquoted(line).map(|(_, path)| path);
+                file = paths.filter(|path| is_path(path)).last().or(file);
+            }
+        }
+    }
+}
+
+/// Returns the texts between backquotes in a line, with the places of their starts.
 pub fn backquoted(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     let parts = line.split('`').map(move |part| {
@@ -121,7 +148,7 @@ fn is_there(tree: &Tree, document: &str, path: &str) -> bool {
 
 /// Returns all names in the code of all files: a test, a constant, a table's column.
 pub fn identifiers(tree: &Tree) -> HashSet<&str> {
-    // The program itself names what is not there, in its tests.
+    // The program itself, in its tests, names things that do not exist.
     let is_code = |file: &str| {
         !file.ends_with(".md") && !file.ends_with(".lock") && !file.starts_with("xtask/")
     };
@@ -132,7 +159,7 @@ pub fn identifiers(tree: &Tree) -> HashSet<&str> {
     lines.flat_map(|line| line.split(move |c| !is_part(c))).collect()
 }
 
-/// Returns the lines of a document, with those of code made empty.
+/// Returns the lines of a document, with lines of code made empty.
 pub fn prose_lines(text: &str) -> impl Iterator<Item = &str> {
     let mut fenced = false;
     text.lines().map(move |line| {

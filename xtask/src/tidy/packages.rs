@@ -1,4 +1,4 @@
-//! Rules on packages that are published, and on what publishes and checks them.
+//! Rules on published packages, and on the programs that publish and check them.
 
 use super::documents::backquoted;
 use super::{Breach, breach};
@@ -10,7 +10,7 @@ const BESIDE: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICEN
 /// Packages that are no library, and are released all the same.
 const RELEASED: [&str; 1] = ["crates/tourbillond/"];
 
-/// Checks what packages bring along, what their documents name, and which actions a workflow runs.
+/// Checks the contents of packages, the names in their documents, and the actions of workflows.
 pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
     let folders = published(tree).collect::<Vec<_>>();
     for folder in folders.iter().copied().chain(RELEASED) {
@@ -34,6 +34,7 @@ pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
         }
     }
     releasing(tree, &folders, breaches);
+    untested(tree, breaches);
     actions(tree, breaches);
 }
 
@@ -67,7 +68,7 @@ fn is_packaged(tree: &Tree, folder: &str, file: &str) -> bool {
 }
 
 /// Checks that a file which names others outside of its package says where they are, no later than
-/// in the paragraph that names the first. A name is what is between backquotes, and in code each
+/// in the paragraph that names the first. A name is a text between backquotes, and in code each
 /// word that is the path of a file.
 fn outside(tree: &Tree, folder: &str, file: &str, text: &str, breaches: &mut Vec<Breach>) {
     let mut is_said = false;
@@ -106,7 +107,7 @@ fn is_outside(tree: &Tree, folder: &str, name: &str) -> bool {
     name.contains('/') && below(name) == Some(false) && !is_own()
 }
 
-/// Checks that RELEASING.md lists the packages, each behind those that it depends on.
+/// Checks that RELEASING.md lists the packages, each after its dependencies.
 fn releasing(tree: &Tree, folders: &[&str], breaches: &mut Vec<Breach>) {
     let file = "RELEASING.md";
     let text = tree.get(file).unwrap_or_default();
@@ -135,7 +136,25 @@ fn releasing(tree: &Tree, folders: &[&str], breaches: &mut Vec<Breach>) {
     }
 }
 
-/// Checks that workflows name actions by the hash of a commit, as a tag can be moved.
+/// Checks that `ci/lib.sh` lists each crate with tests: the scripts go by its list.
+fn untested(tree: &Tree, breaches: &mut Vec<Breach>) {
+    let listed = tree.get("ci/lib.sh").unwrap_or_default();
+    for (file, manifest) in
+        tree.ending("Cargo.toml").filter(|(file, _)| file.starts_with("crates/"))
+    {
+        let folder = file.trim_end_matches("Cargo.toml");
+        let is_test =
+            |(path, text): (&str, &str)| path.starts_with(folder) && text.contains("#[test]");
+        let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
+        let name = name.unwrap_or_default().trim_matches('"');
+        let is_listed = listed.split([' ', ')', '\n']).any(|word| word == name);
+        if tree.iter().any(is_test) && !is_listed {
+            breaches.push(breach("a crate whose tests no script runs", file, 1, name));
+        }
+    }
+}
+
+/// Checks that workflows name actions by the hash of a commit, because a tag can be moved.
 fn actions(tree: &Tree, breaches: &mut Vec<Breach>) {
     for (file, text) in tree.iter().filter(|(file, _)| file.starts_with(".github/workflows/")) {
         for (number, line) in (1..).zip(text.lines()) {

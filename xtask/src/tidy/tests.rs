@@ -117,6 +117,19 @@ fn what_only_some_files_may_name_is_found_elsewhere() {
 }
 
 #[test]
+fn a_recipe_that_differs_from_its_program_is_found() {
+    let mut garden = Garden::new();
+    let rule = "a recipe that is not the code that is run";
+    let block = |code| format!("`integration/recipes/tests/moka.rs`\n\n```rust\n{code}```");
+    let page = "src/guide/recipes.md";
+    for code in ["", "fn other() {}\n", "use std::sync::mpsc;\n    // ...\nuse other;\n"] {
+        garden.plant(rule, page, &block(code));
+    }
+    garden.plant(None, page, &block("use std::sync::mpsc;\n    // ...\n#[test]\n"));
+    garden.harvest();
+}
+
+#[test]
 fn what_tests_alone_name_is_no_breach() {
     let mut garden = Garden::new();
     for text in [
@@ -514,6 +527,16 @@ fn a_fault_that_the_proof_does_not_count_is_found() {
 }
 
 #[test]
+fn a_crate_whose_tests_no_script_runs_is_found() {
+    let mut garden = Garden::new();
+    let scripts = CLEAN.get("ci/lib.sh").unwrap().replace("tourbillon-cron ", "");
+    garden.tree.put("ci/lib.sh", scripts);
+    let breaches = check(&garden.tree).unwrap();
+    assert!(breaches.iter().all(|breach| breach.rule == "a crate whose tests no script runs"));
+    assert_eq!(breaches.len(), 1, "{breaches:?}");
+}
+
+#[test]
 fn a_package_that_lacks_a_file_is_found() {
     for (file, text) in [
         ("crates/durable/LICENSE-MIT", ""),
@@ -544,12 +567,12 @@ fn a_file_that_is_not_in_the_package_is_found_unless_it_is_said_where_it_is() {
         ("tests/costs.rs", "/// Run by `benches/`,\n/// in the\n/// repository.\nstruct X;", false),
         ("tests/it/clock_shim.c", "/* Run by ci/loom.sh. */", true),
         ("examples/keep_alive.rs", "#[ignore = \"run by ci/loom.sh\"]", true),
-        ("examples/keep_alive.rs", "// As `examples/http_timeouts` does.", true),
-        ("examples/http_timeouts/main.rs", "// Run by `ci/loom.sh`.", false),
+        ("examples/keep_alive.rs", "// As `crates/http-limits/` does.", true),
+        ("xtask/src/main.rs", "// Run by `ci/loom.sh`.", false),
         ("crates/durable/tests/engine.rs", "// Of `tests/postgres/` and `src/wall.rs`.", true),
         ("crates/durable/tests/engine.rs", "// Of `tests/postgres/`.", false),
     ];
-    // One of each file at a time, as a file is found once.
+    // One of each file at a time, because a file is found once.
     while !cases.is_empty() {
         let (mut garden, mut planted) = (Garden::new(), Vec::new());
         cases.retain(|(file, text, is_breach)| {
