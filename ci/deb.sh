@@ -103,12 +103,15 @@ if [ "$(id -u)" != 0 ] || ! chroot / true 2>/dev/null; then
     not_checked "$what" "this is not root, or may not chroot"
     exit
 fi
-clean=$debian/clean-root
+# With what the package depends on beside it.
+needed=ca-certificates
+clean=$debian/clean-root-with-$needed
 if [ ! -e "$clean/complete" ]; then
     rm -rf "$clean"
     if ! unpack debootstrap debootstrap ||
         ! DEBOOTSTRAP_DIR=$debian/debootstrap/usr/share/debootstrap \
-            "$debian/debootstrap/usr/sbin/debootstrap" --variant=minbase bookworm "$clean" \
+            "$debian/debootstrap/usr/sbin/debootstrap" --variant=minbase \
+            --include="$needed" bookworm "$clean" \
             "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" >"$base/debootstrap" 2>&1; then
         tail -n 5 "$base/debootstrap" || true
         not_checked "$what" "Debian's base system cannot be had here"

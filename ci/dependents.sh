@@ -9,26 +9,6 @@ work=$root/target/dependents
 export CARGO_TARGET_DIR=$work/target
 patch="patch.crates-io.futures-timer.path=\"$shim\""
 
-# source_of NAME VERSION: where the registry's copy of a package lies.
-source_of() {
-    local fetch=$work/fetch/$1
-    mkdir -p "$fetch"
-    cat >"$fetch/Cargo.toml" <<TOML
-[package]
-name = "fetch"
-edition = "2024"
-[lib]
-path = "lib.rs"
-[dependencies]
-$1 = "=$2"
-[workspace]
-TOML
-    touch "$fetch/lib.rs"
-    cargo metadata --quiet --format-version 1 --manifest-path "$fetch/Cargo.toml" |
-        grep -oE '"manifest_path":"[^"]*/'"$1-$2"'/Cargo.toml"' | head -n 1 |
-        sed 's/^"manifest_path":"//; s/\/Cargo.toml"$//'
-}
-
 # linked: the package in the current directory is built against the shim, and no other.
 linked() {
     local tree
@@ -44,7 +24,7 @@ own_tests() {
     local name=$1 version=$2 edit=$3 files=$4 from copy file
     shift 4
     say "$name $version, its own tests"
-    from=$(source_of "$name" "$version")
+    from=$(source_of "$work" "$name" "$version")
     [ -n "$from" ] || { echo "no $name $version in the registry"; exit 1; }
     copy=$work/$name-$version
     rm -rf "$copy"
@@ -65,7 +45,7 @@ own_tests() {
 their_tests() {
     local version=3.0.4 from copy=$work/futures-timer
     say "futures-timer $version, its own tests"
-    from=$(source_of futures-timer "$version")
+    from=$(source_of "$work" futures-timer "$version")
     [ -n "$from" ] || { echo "no futures-timer $version in the registry"; exit 1; }
     rm -rf "$copy"
     mkdir -p "$copy"

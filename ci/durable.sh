@@ -6,26 +6,22 @@
 #   ci/durable.sh                 what a change has to pass
 #   ci/durable.sh postgres        its tests of PostgreSQL alone, on a server that there is, and
 #   ci/durable.sh others          all other tests: ci/durable-postgres.sh ci/durable.sh postgres
-#   ci/durable.sh nightly         what that leaves out: each feature alone, the documentation as
-#                                 others get it, all of the SQLite store on real time, storms with
-#                                 and without faults and of failover, seeded bugs, what others read
-#                                 of the service, and other versions of PostgreSQL
+#   ci/durable.sh nightly         what that leaves out: each feature alone, the documentation, all
+#                                 of the SQLite store on real time, storms with and without faults
+#                                 and of failover, seeded bugs, what others read of the service, and
+#                                 other versions of PostgreSQL
 . "$(dirname "$0")/lib.sh"
 trap 'trap "" INT TERM; kill 0; wait; exit 130' INT TERM
 # Its own, so that it waits for no other check that builds. They would share nothing: these have
 # other features.
 export CARGO_TARGET_DIR=$PWD/target/durable
-checked=("${durable[@]}" --package tourbillon-http-limits)
 
-# Of the same packages as the lints, so that what they depend on is checked once. The pages are for
-# developers, who see what is private.
+# The pages are for developers, who see what is private, and for others.
 docs() {
     RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
-        cargo doc --quiet "${checked[@]}" --no-deps --document-private-items
-}
-docs_for_others() {
+        cargo doc --quiet "${durable[@]}" --no-deps --document-private-items
     RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --package tourbillon-durable \
-        --package tourbillon-http-limits --no-deps --all-features
+        --no-deps --all-features
 }
 # features FEATURES...: the library builds with each of these sets, and no other feature.
 features() {
@@ -99,13 +95,13 @@ trap 'status=$?; ended || status=${status/#0/$?}; exit "$status"' EXIT
 
 case ${1:-} in
 "")
-    part cargo clippy --quiet "${checked[@]}" --all-targets -- -D warnings
-    part docs
-    part features "" postgres sqlx-0_8 sqlite,tls,serde,metrics-0_24,tracing,conformance
+    # As `linted` does, for all that follows.
+    export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
+    part features ""
     # The page mostly waits, for a browser: it begins as soon as there is a program.
     part build_durable tourbillond
     TOURBILLOND=$CARGO_TARGET_DIR/debug/tourbillond beside ci/durable-page.sh
-    part cargo test --quiet --no-run "${durable[@]}"
+    part cargo test --quiet --no-run "${durable[@]}" --all-targets
     # Nothing is built from here on.
     beside ci/durable-postgres.sh ci/durable.sh postgres
     beside ci/durable-faults.sh short --seed 7
@@ -116,7 +112,7 @@ postgres | others)
     "$1"
     ;;
 nightly)
-    part docs_for_others
+    part docs
     part features "" sqlite postgres tls sqlx-0_8 serde metrics-0_24 tracing conformance
     part cargo test --quiet --no-run "${durable[@]}"
     beside ci/durable-faults.sh --seed 7

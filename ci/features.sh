@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks every feature alone, tests without any (`.ci/run` has tested with all of them), and shows
-# that the library then has the dependencies that it had. With `pairs`: checks each feature with
-# each other one, and no more at a time: no code is there for more than one, so what could clash is
-# a pair.
+# Checks every feature alone, lints and tests without any (`.ci/run` has with all), and shows that
+# the library then has the dependencies that it had. With `pairs`: checks each feature with each
+# other one, and no more at a time: no code is there for more than one, so what could clash is a
+# pair.
 . "$(dirname "$0")/lib.sh"
 
 mapfile -t features < <(sed -n '/^\[features\]/,/^\[dep/s/^\([a-z0-9_-]*\) = .*/\1/p' Cargo.toml)
@@ -23,4 +23,5 @@ dependencies=$(cargo tree --locked --edges normal --prefix none --format '{lib}'
 echo "without features it depends on: $dependencies"
 [ "$dependencies" = "futures_core libc pin_project_lite" ]
 for one in "${features[@]}"; do builds "$one"; done
-some_tests cargo test --quiet
+# Their documentation has been tested with all.
+linted some_tests cargo test --quiet --all-targets

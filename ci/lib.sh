@@ -2,6 +2,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# The crates that stand on the library, tested and linted with it.
+crates=(--package tourbillon-compat-tokio --package tourbillon-cron --package tourbillon-crontab
+    --package tourbillon-http-limits --package tourbillon-metrics --package tourbillon-tokio
+    --package tourbillon-tower)
+
+# Crates for components, which run in a host alone (`ci/wasi.sh`). Their minimum Rust is another.
+components=(--package tourbillon-wasip3 --package tourbillon-wstd)
+
 # What all scripts build of durable timers and the service, so that each dependency is built once:
 # its features are those that these packages need together, and their tests and examples.
 durable=(--locked --all-features --package tourbillon-durable --package tourbillon-durable-harness
@@ -40,6 +48,27 @@ docs_of() {
     grep -qF "$3" "$CARGO_TARGET_DIR/$1/doc/tourbillon/$2"
 }
 
+# source_of FOLDER NAME VERSION: where the registry's copy of a package lies, by way of a package
+# in FOLDER.
+source_of() {
+    local fetch=$1/fetch/$2
+    mkdir -p "$fetch"
+    cat >"$fetch/Cargo.toml" <<TOML
+[package]
+name = "fetch"
+edition = "2024"
+[lib]
+path = "lib.rs"
+[dependencies]
+$2 = "=$3"
+[workspace]
+TOML
+    touch "$fetch/lib.rs"
+    cargo metadata --quiet --format-version 1 --manifest-path "$fetch/Cargo.toml" |
+        grep -oE '"manifest_path":"[^"]*/'"$2-$3"'/Cargo.toml"' | head -n 1 |
+        sed 's/^"manifest_path":"//; s/\/Cargo.toml"$//'
+}
+
 # need_cargo_tool NAME: a cargo subcommand that scripts by hand use. It is not installed unasked.
 need_cargo_tool() {
     cargo "${1#cargo-}" --version >/dev/null 2>&1 ||
@@ -66,6 +95,10 @@ some_tests() {
     rm "$log"
     return "$status"
 }
+
+# linted COMMAND...: cargo builds our crates by clippy there, which is a compiler, and fails by its
+# lints. A build for the lints alone would read all that is used a second time.
+linted() { RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings "$@"; }
 
 # say_passed TARGET BY LOG: says how many tests have passed by a log, as docs/PLATFORMS.md has it.
 # Fails if none has, or if a program that cargo ran, or that began tests, did not print how they

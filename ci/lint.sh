@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Formatting, lints, documentation and the rules of CONTRIBUTING.md that a script can check.
+# Formatting, documentation, the rules of CONTRIBUTING.md that a script can check, and the lints of
+# crates that no other check builds: the others lint what they build.
 #
 #   ci/lint.sh            what a change has to pass
 #   ci/lint.sh nightly    lints of the benches and of other people's crates over ours, and the
@@ -12,36 +13,35 @@ nightly)
         -D warnings
     cargo clippy --quiet --all-targets --manifest-path integration/dependents/Cargo.toml \
         --target-dir target/dependents/target -- -D warnings
+    cargo clippy --quiet --all-targets --manifest-path integration/recipes/Cargo.toml \
+        --target-dir target/recipes -- -D warnings
     cargo doc --quiet --no-deps
     cargo doc --quiet --no-deps --document-private-items
     exit
     ;;
 esac
 cargo fmt --check --all
-for workspace in platforms platforms/web/compare integration/dependents integration/peers; do
+others=(platforms platforms/web/compare integration/{dependents,peers,recipes})
+for workspace in "${others[@]}"; do
     cargo fmt --check --all --manifest-path $workspace/Cargo.toml
 done
 # What the other workspaces lock follows the library's dependencies.
-for workspace in . fuzz platforms platforms/web/compare integration/dependents integration/peers; do
+for workspace in . fuzz "${others[@]}"; do
     cargo metadata --locked --format-version 1 --manifest-path $workspace/Cargo.toml >/dev/null
 done
-cargo clippy --quiet --all-targets -- -D warnings
-cargo clippy --quiet --package xtask --all-targets -- -D warnings
-cargo clippy --quiet --all-targets --all-features -- -D warnings
+cargo clippy --quiet --all-targets --all-features "${components[@]}" -- -D warnings
 cargo clippy --quiet --all-targets --manifest-path crates/futures-timer/Cargo.toml -- -D warnings
-# With the profile `test`, the library as its tests have it, and none of the other tests.
-RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=target/loom \
-    cargo clippy --quiet --lib --profile test -- -D warnings
-cargo doc --quiet --no-deps --document-private-items --all-features
+cargo doc --quiet --no-deps --document-private-items --all-features --package tourbillon \
+    "${crates[@]}" "${components[@]}"
 # Each fault has its place in today's text.
 for list in list canaries web; do
     faulty_copy target/faults ci/mutants/$list >/dev/null
 done
-for crate in cron metrics tower; do
+for crate in compat-tokio cron metrics tokio tower; do
     faulty_copy target/faults ci/mutants/$crate crates/$crate >/dev/null
 done
 for list in durable-canaries durable-replication; do
     faulty_copy target/faults ci/mutants/$list crates/durable >/dev/null
 done
 # That the repository is tidy is one of these.
-some_tests cargo test --quiet --release --package xtask
+linted some_tests cargo test --quiet --release --package xtask

@@ -10,7 +10,7 @@ unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS LOOM_MAX_PREEMPTIONS TOURBILLON_UN
 ending=(advance_races_arm advance_races_drop advance_races_new_waker advance_races_reset
     advances_add_up turn_races_an_earlier_remote_insert the_lock_excludes_and_publishes)
 
-program=$(model_program .)
+program=$(linted model_program .)
 if [ "${1:-2}" = unbounded ]; then
     names_of "$program" | grep -E "::($(IFS='|' && echo "${ending[*]}"))\$" |
         TOURBILLON_UNBOUNDED=1 run_models "$program"

@@ -4,14 +4,21 @@
 # else with Debian's.
 #
 #   ci/msrv.sh [PACKAGE...]
+#   ci/msrv.sh tourbillon-wstd     with the version that this one declares, which rustup installs
+#                                  if it may; also tourbillon-wasip3
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
-version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+manifest=Cargo.toml
+own=crates/$(sed 's/^tourbillon-//' <<<"${1:-}")/Cargo.toml
+! grep -qs '^rust-version = ' "$own" || manifest=$own
+version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$manifest")
 export CARGO_TARGET_DIR=target/msrv
-[ $# -gt 0 ] || set -- tourbillon tourbillon-cron tourbillon-crontab tourbillon-http-limits \
-    tourbillon-metrics tourbillon-tower
 packages=("${@/#/--package=}")
+[ $# -gt 0 ] || packages=(--package tourbillon "${crates[@]}")
 
+# Newer than Debian's.
+[ "$manifest" != "$own" ] || [ -z "${TOURBILLON_INSTALL:-}" ] || ! command -v rustup >/dev/null ||
+    alone rustup toolchain install --profile minimal --no-self-update "$version" >&2 || true
 if rustup run "$version" rustc --version >/dev/null 2>&1; then
     exec rustup run "$version" cargo check --lib --quiet --all-features "${packages[@]}"
 fi

@@ -19,7 +19,11 @@ if [ "${1:-}" = --release ]; then
             { echo "its changelog has no $version"; exit 1; }
     done
 fi
-# Those that are not published yet are taken from here.
+# Those that are not published yet are taken from here. Cargo keeps what it unpacks of them by
+# version alone, in a folder whose name has no host in it: an earlier run's would be built.
+for package in "${packages[@]}"; do
+    rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/"$package"-[0-9]*
+done
 cargo package --quiet --locked ${dirty:-} "${packages[@]/#/--package=}"
 for package in "${packages[@]}"; do
     listed=$(cargo package --quiet --locked ${dirty:-} --list --package "$package")

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
-# The tests, with every feature; those of the limits on HTTP clients, too, which the library's need.
+# The tests, with every feature: the library's, as README runs them, and those of what stands on it;
+# linted as they are built.
 . "$(dirname "$0")/lib.sh"
-some_tests cargo test --all-features --package tourbillon --package tourbillon-http-limits
+linted some_tests cargo test --all-features --package tourbillon "${crates[@]}"

@@ -4,12 +4,15 @@
 #
 #   ci/web.sh                       all that
 #   ci/web.sh nightly               what it leaves out: timers of a hidden page, the weight, the
-#                                   documentation, and the tool
+#                                   documentation, the tool, and the features for quinn
 #   ci/web.sh page [--screenshot]   the page alone, and its picture in platforms/web/page
 #   ci/web.sh hidden                timers of a hidden page alone
 #   ci/web.sh planted               planted faults alone
 #   ci/web.sh tool                  an example for the command line, in Node.js, Deno and Bun, alone
 #   ci/web.sh weight                what a program weighs that sleeps, alone
+#   ci/web.sh fakes                 sleeps beside tools that fake time, alone
+#   ci/web.sh requests [nightly]    requests that overlap in workerd, and contexts in Node.js, Deno
+#                                   and Bun, alone
 #   ci/web.sh compare               what timers cost and how late they are beside those of other
 #                                   crates, which is not among all that
 . "$(dirname "$0")/lib.sh"
@@ -22,8 +25,6 @@ if ! command -v node >/dev/null; then
 fi
 command -v chromium >/dev/null && command -v chromedriver >/dev/null ||
     need_packages "timers in browsers" chromium chromium-driver
-# Of quinn's cryptography.
-command -v clang >/dev/null || need_packages "timers in browsers" clang
 CHROMEDRIVER=$(command -v chromedriver)
 export CHROMEDRIVER
 
@@ -60,21 +61,76 @@ tests_in() (
     env "${toolchain[@]}" cargo test "${std[@]}" --target "$target" "${@:2}"
 )
 
-# Sets `deno` and `bun` to the programs, which npm has for Linux. Where it cannot install them, they
-# are not checked.
+# Sets `deno`, `bun` and `workerd` to the programs, which npm has for Linux. Where it cannot install
+# them, they are not checked.
 find_runtimes() {
     local folder=$PWD/platforms/web/runtimes
     cmp -s "$folder/package-lock.json" "$folder/node_modules/.installed" ||
         (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund --silent) || true
     deno=$(find "$folder/node_modules/@deno" -name deno -type f 2>/dev/null | head -n 1)
     bun=$(find "$folder/node_modules/@oven" -name bun -type f 2>/dev/null | head -n 1)
+    workerd=$(find "$folder/node_modules/@cloudflare" -name workerd -type f 2>/dev/null | head -n 1)
     # They are optional to npm: it succeeds if it cannot get one.
-    if [ -n "$deno" ] && [ -n "$bun" ]; then
+    if [ -n "$deno" ] && [ -n "$bun" ] && [ -n "$workerd" ]; then
         cp "$folder/package-lock.json" "$folder/node_modules/.installed"
         return
     fi
-    not_checked "the tool in Deno and Bun" "npm cannot install them"
+    not_checked "Deno, Bun and workerd" "npm cannot install them"
     return 1
+}
+
+# made_for TARGET EXAMPLE: builds an example for that target of wasm-bindgen's, and sets `made` to
+# its folder.
+made_for() {
+    made=$CARGO_TARGET_DIR/$2-$1
+    (
+        cd platforms/web
+        env "${toolchain[@]}" \
+            cargo build --quiet --locked "${std[@]}" --target "$target" --example "$2"
+    )
+    "$tools/bin/wasm-bindgen" --target "$1" --no-typescript --out-dir "$made" \
+        "$CARGO_TARGET_DIR/$target/debug/examples/$2.wasm"
+    # Deno takes CommonJS by that name alone.
+    [ "$1" != nodejs ] || cp "$made/$2.js" "$made/$2.cjs"
+}
+
+# requests [nightly]: sleeps of requests that overlap, in the hosts that tell them apart.
+requests() {
+    local made program=platforms/web/requests/contexts.mjs
+    say "requests"
+    made_for nodejs requests
+    in_contexts node "$program" "$made/requests.cjs"
+    find_runtimes || return 0
+    in_contexts "$bun" "$program" "$made/requests.cjs"
+    # It may keep the code of a program that was there before.
+    in_contexts "$deno" run --no-code-cache --allow-read "$program" "$made/requests.cjs"
+    made_for web requests
+    cp platforms/web/requests/worker.mjs platforms/web/requests/early.mjs "$made"
+    # The second is from when timeouts are objects there.
+    [ -z "${1:-}" ] || export NIGHTLY=1 DATES="2024-09-01 2026-03-01"
+    WORKERD=$workerd REQUESTS=$made ci/limited.sh 300 \
+        node --test --test-timeout=120000 platforms/web/requests/workerd.test.mjs
+}
+
+# Sleeps beside tools that fake time, in Node.js.
+fakes() {
+    local made
+    say "fakes"
+    made_for nodejs requests
+    if ! (cd platforms/web/fakes && npm ci --ignore-scripts --no-audit --no-fund --silent); then
+        not_checked "tools that fake time" "npm cannot install @sinonjs/fake-timers"
+        return
+    fi
+    PROGRAM=$made/requests.cjs ci/limited.sh 300 \
+        node --test --test-timeout=60000 platforms/web/fakes/fakes.test.mjs
+}
+
+# in_contexts RUNTIME ARGUMENT...: each task there continues in its own context.
+in_contexts() {
+    local found
+    found=$(ci/limited.sh 120 "$@")
+    echo "${1##*/}: $found"
+    [ "$found" = "A B C D E F G H 0" ]
 }
 
 # with_fault NUMBER PLACE [TEST]: the tests of the copy with that fault, with none for 0, in Node.js
@@ -88,7 +144,7 @@ with_fault() (
         sed "s/\"args\": \[/&\"--user-agent=$1\", /" platforms/web/webdriver.json \
             >"$WASM_BINDGEN_TEST_WEBDRIVER_JSON"
     fi
-    tests_in $faulty --test timers "${@:3}" 2>&1 </dev/null
+    tests_in $faulty --test timers --test faked "${@:3}" 2>&1 </dev/null
 )
 
 # Builds a copy with all faults of ci/mutants/web, and shows each to its test, which passes there
@@ -119,15 +175,9 @@ all_planted() {
 
 # in_page EXAMPLE: builds the example, and runs its tests in the browser, with its page.
 in_page() {
-    local made=$CARGO_TARGET_DIR/page
+    local made
     say "$1"
-    (
-        cd platforms/web
-        env "${toolchain[@]}" \
-            cargo build --quiet --locked "${std[@]}" --target "$target" --example "$1"
-    )
-    "$tools/bin/wasm-bindgen" --target web --no-typescript --out-dir "$made" \
-        "$CARGO_TARGET_DIR/$target/debug/examples/$1.wasm"
+    made_for web "$1"
     cp platforms/web/page/*.html "$made"
     PAGE=$made ci/limited.sh 300 node --test --test-timeout=240000 "platforms/web/page/$1.test.mjs"
     echo "to be served from $made"
@@ -135,17 +185,9 @@ in_page() {
 
 # The command-line tool: built, and run until it ends by itself.
 tool() {
-    local made=$CARGO_TARGET_DIR/tool
+    local made
     say "the tool"
-    (
-        cd platforms/web
-        env "${toolchain[@]}" \
-            cargo build --quiet --locked "${std[@]}" --target "$target" --example tool
-    )
-    "$tools/bin/wasm-bindgen" --target nodejs --no-typescript --out-dir "$made" \
-        "$CARGO_TARGET_DIR/$target/debug/examples/tool.wasm"
-    # The latter takes CommonJS by that name alone.
-    cp "$made/tool.js" "$made/tool.cjs"
+    made_for nodejs tool
     ends_in node "$made/tool.cjs"
     # Timeouts that are numbers, as in Deno before 2.8.
     echo 'const set = setTimeout;
@@ -164,17 +206,26 @@ ends_in() {
     [ "$answer" = "Ok(42)" ]
 }
 
-# Bytes that a sleep may add to a program, its file compressed.
-WEIGHT_MAX=10500
+# Bytes that a sleep may add to a program, its file compressed: to a bundle for pages alone, and to
+# one for any host.
+PAGE_MAX=10500
+WEIGHT_MAX=12100
 
 # Builds a program without a sleep and with one, and compares them.
 weight() {
-    local made=$CARGO_TARGET_DIR/weight features sizes=() added
     say "weight"
+    weight_of "for pages" "$PAGE_MAX" --cfg tourbillon_one_timeout
+    weight_of "for any host" "$WEIGHT_MAX"
+}
+
+# weight_of HOSTS MAX FLAG...: the same, built with flags.
+weight_of() {
+    local made=$CARGO_TARGET_DIR/weight features sizes=() added
     for features in "" sleep; do
         (
             cd platforms/weight
-            env "${toolchain[@]}" cargo build --quiet --locked "${std[@]}" --target "$target" \
+            env "${toolchain[@]}" CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="${*:3}" \
+                cargo build --quiet --locked "${std[@]}" --target "$target" \
                 --profile bundle --features "$features"
         )
         "$tools/bin/wasm-bindgen" --target web --no-typescript --remove-name-section \
@@ -184,8 +235,8 @@ weight() {
             "$(wc -c <"$made/tourbillon_weight_bg.wasm")")
     done
     added=$((sizes[2] - sizes[0]))
-    echo "a sleep adds $((sizes[3] - sizes[1])) bytes, $added compressed"
-    [ "$added" -le "$WEIGHT_MAX" ] || { echo "more than $WEIGHT_MAX"; exit 1; }
+    echo "$1: a sleep adds $((sizes[3] - sizes[1])) bytes, $added compressed"
+    [ "$added" -le "$2" ] || { echo "more than $2"; exit 1; }
 }
 
 # This crate's timers beside those of others, in Node.js and in a page: a table of each.
@@ -204,6 +255,20 @@ compare() (
         grep '^|' <<<"$log"
     done
 )
+
+# for_web FEATURES: whether the library builds with these.
+for_web() {
+    env "${toolchain[@]}" \
+        cargo check --quiet --locked --lib "${std[@]}" --target "$target" --features "$1"
+}
+# not_for_web FEATURES: the library refuses to be built with these.
+not_for_web() {
+    local told
+    if told=$(for_web "$1" 2>&1) || ! grep "^error: .*tourbillon's feature" <<<"$told"; then
+        printf '%s\n%s: not refused\n' "$told" "$1"
+        exit 1
+    fi
+}
 
 case ${1:-} in
 page)
@@ -227,6 +292,14 @@ weight)
     weight
     exit
     ;;
+requests)
+    requests "${2:-}"
+    exit
+    ;;
+fakes)
+    fakes
+    exit
+    ;;
 compare)
     compare
     exit
@@ -238,6 +311,13 @@ nightly)
     docs_of "$target" time/struct.Instant.html Performance
     docs_of "$target" timer/struct.Builder.html worker_while_hidden
     tool
+    requests nightly
+    fakes
+    say "features"
+    # Of its cryptography.
+    command -v clang >/dev/null || need_packages "timers in browsers" clang
+    for_web wasm-bindgen,quinn-0_11,pending
+    not_for_web quinn-0_11
     exit
     ;;
 esac
@@ -256,22 +336,13 @@ for place in "" BROWSER DEDICATED_WORKER; do
 done
 
 say "features"
-# for_web FEATURES: whether the library builds with these.
-for_web() {
-    env "${toolchain[@]}" \
-        cargo check --quiet --locked --lib "${std[@]}" --target "$target" --features "$1"
-}
-# The others are those that platforms/web/Cargo.toml has.
-for_web wasm-bindgen,quinn-0_11,pending
+# The others are those that platforms/web/Cargo.toml has, and quinn's.
+for_web wasm-bindgen,pending
 for_web hyper
-for features in wasm-bindgen,hyper quinn-0_11; do
-    if told=$(for_web "$features" 2>&1) || ! grep "^error: .*tourbillon's feature" <<<"$told"; then
-        printf '%s\n%s: not refused\n' "$told" "$features"
-        exit 1
-    fi
-done
+not_for_web wasm-bindgen,hyper
 
 in_page page
+requests
 
 say "planted faults"
 all_planted
