@@ -1,12 +1,12 @@
-//! Timers in a plain epoll loop. It waits for nothing but descriptors, and one of them is readable
-//! when a timer is due.
+//! Timers in a plain epoll loop. It waits for nothing but descriptors, and a descriptor of them is
+//! readable when a timer is due.
 //!
 //! ```text
 //! cargo run --release --example epoll
 //! ```
 //!
-//! The loop cuts connections whose peers are silent for too long. Another thread, which plays the
-//! peers, sleeps on the same timer, until deadlines that are earlier than those of the loop.
+//! The loop cuts connections whose peers are silent for too long. Another thread plays the peers.
+//! It sleeps on the same timer, until deadlines earlier than the loop's.
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -27,7 +27,7 @@ mod linux {
 
     const SILENCE: Duration = Duration::from_millis(60);
 
-    /// The event of the timer; each other is that of a connection, which has it for its number.
+    /// The event of the timer; each other belongs to the connection of that number.
     const TIMER: u64 = u64::MAX;
 
     /// Sockets are served between two turns of so many timers.
@@ -46,7 +46,7 @@ mod linux {
         }
     }
 
-    /// Puts a connection on the list of those that have to be looked at.
+    /// Puts a connection on the list to be looked at.
     struct Look {
         number: u64,
         list: Arc<Mutex<Vec<u64>>>,

@@ -1,5 +1,5 @@
-//! Lateness of a sleep on this machine, as a thread sees it that awaits one at a time: from the
-//! deadline until the thread runs again.
+//! Lateness of a sleep on this machine, for a thread that awaits one at a time: from the deadline
+//! until the thread runs again.
 //!
 //! ```text
 //! cargo run --release --example lateness

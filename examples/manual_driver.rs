@@ -92,9 +92,9 @@ impl EventLoop {
             if self.tasks.iter().all(Option::is_none) {
                 return Ok(());
             }
-            // Last before the wait: what the tasks have armed is counted in, and whatever is armed
-            // from here on calls the hook. Tasks woken by this turn end the wait at once, since
-            // their waker notifies.
+            // Last before the wait: it counts in the timers that the tasks have armed, and any
+            // timer armed from here on calls the hook. Tasks woken by this turn end the wait at
+            // once, since their waker notifies.
             self.driver.turn();
             events.clear();
             self.poller.wait(&mut events, self.driver.max_wait())?;

@@ -20,7 +20,7 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The code under test. It takes the function that starts a task, as it takes the timer.
+/// The code under test. It takes the function that starts a task, just like the timer.
 ///
 /// Asks all servers at once, each in a task of its own. Returns the answers that come within ten
 /// seconds.
@@ -38,7 +38,7 @@ async fn ask_all<T>(
     answers
 }
 
-/// Stands for a server that takes some seconds for its answer, which is their number.
+/// Stands for a server that takes some seconds for its answer, their number.
 fn server(timer: &Timer, seconds: u32) -> Boxed<u32> {
     let timer = timer.clone();
     Box::pin(async move {

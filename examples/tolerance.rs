@@ -39,7 +39,7 @@ async fn serve(timer: Timer, mut requests: UnboundedReceiver<()>) -> usize {
     }
 }
 
-/// Requests served, wake-ups of the driver, and what the system says of its thread: how often that
+/// Requests served, wake-ups of the driver, and the system's counts for its thread: how often it
 /// has slept, and its processor time in milliseconds.
 struct Figures([Option<u64>; 4]);
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 
-/// The code under test. It takes the timer to use, as it might take any other dependency.
+/// The code under test. It takes the timer to use, like any other dependency.
 ///
 /// Calls until an answer comes within ten seconds; waits 1 s, 2 s, 4 s and so on in between.
 async fn retry<T, F: Future<Output = Option<T>>>(

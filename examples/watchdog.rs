@@ -1,5 +1,5 @@
-//! A watchdog: a function that a timer calls unless a worker gives a sign of life in time, beside
-//! one that is called at each tick. Neither needs a task or an executor.
+//! A watchdog: a function that a timer calls unless a worker gives a sign of life in time, beside a
+//! function called at each tick. Neither needs a task or an executor.
 //!
 //! ```text
 //! cargo run --release --example watchdog

@@ -26,9 +26,9 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// A future that completes a duration after it was made or reset, like `futures_timer::Delay`.
 ///
-/// `Delay` is a [`Sleep`] of the process-wide timer (see [`Timer::set_global`]) under the other
-/// crate's names. Prefer `Sleep` in new code: it has a [`deadline`](Sleep::deadline), and can be
-/// reset to an [`Instant`](std::time::Instant).
+/// `Delay` is a [`Sleep`] of the [current timer](crate::Timer::current) under the other crate's
+/// names. Prefer `Sleep` in new code: it has a [`deadline`](Sleep::deadline), and can be reset to
+/// an [`Instant`](std::time::Instant).
 ///
 /// # Guarantees
 ///
@@ -75,8 +75,6 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// assert!(start.elapsed() >= Duration::from_millis(2));
 /// # });
 /// ```
-///
-/// [`Timer::set_global`]: crate::Timer::set_global
 // Not `must_use`: the other is not, and dependents that deny warnings must build.
 #[derive(Debug)]
 pub struct Delay {

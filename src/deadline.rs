@@ -9,18 +9,18 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// Time by which a request has to be answered, or [`NEVER`](Self::NEVER) if that does not matter.
+/// Latest time for the answer to a request, or [`NEVER`](Self::NEVER) for no limit.
 ///
-/// A limit for each call lets the time of a request add up along the chain of those who serve it. A
-/// deadline is set once, where the request begins, and each callee passes it on, as in Go's
-/// `context`. [`sleep_until`](crate::sleep_until) and [`timeout_at`](crate::timeout_at) take it.
+/// With a limit for each call, the time of a request adds up along the chain of servers. A deadline
+/// is set once, where the request begins, and each callee passes it on, as in Go's `context`.
+/// [`sleep_until`](crate::sleep_until) and [`timeout_at`](crate::timeout_at) take it.
 ///
 /// Deadlines are ordered by time. `min` nests two: the earlier one counts.
 ///
-/// An instant means nothing to another machine. What travels is the time that remains, as gRPC's
-/// [`grpc-timeout`](Self::to_grpc_timeout) or as [milliseconds](Self::to_millis). It is rounded
-/// down, so no callee believes that it has longer than its caller waits. The time on the way is not
-/// counted: the caller's own timeout still has to run.
+/// An instant means nothing to another machine. So the request carries the time that remains, as
+/// gRPC's [`grpc-timeout`](Self::to_grpc_timeout) or as [milliseconds](Self::to_millis). It is
+/// rounded down, so no callee believes that it has longer than its caller waits. The time on the
+/// way is not counted: the caller's own timeout still has to run.
 ///
 /// `now` is the timer's, [`Timer::now`](crate::Timer::now).
 ///

@@ -3,7 +3,7 @@
 #[cfg(not(target_os = "none"))]
 use crate::sync::with_depth;
 
-/// Marks the calling thread as one that runs wakers, until dropped. They nest.
+/// Marks the calling thread as running wakers, until dropped. They nest.
 #[must_use]
 pub(crate) struct Running(());
 

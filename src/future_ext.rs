@@ -9,10 +9,10 @@ use crate::timer::functions;
 
 /// Timeouts for any future, as methods.
 ///
-/// A timer other than the process-wide one limits a future by
+/// A timer other than the current one limits a future by
 /// [`Timer::timeout`](crate::Timer::timeout) or [`Timer::timeout_at`](crate::Timer::timeout_at).
 ///
-/// To use the trait beside that of `futures`, import both as `_`.
+/// To use the trait beside `futures::FutureExt`, import both as `_`.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Fuzz targets of private parts, which the ordinary tests run on the kept inputs. The targets are
+//! Fuzz targets of private parts. The ordinary tests run them on the kept inputs. The targets are
 //! in `fuzz/`, in the repository; that of the engine is `tests/it/fuzz/engine.rs`.
 //!
 //! Each function reads its input as a list of operations, applies them here and to something much
@@ -49,7 +49,7 @@ fn distance(bytes: &mut Bytes<'_>) -> i64 {
     i64::try_from(bytes.magnitude()).unwrap_or(i64::MAX)
 }
 
-/// The arithmetic of ticks against that of integers which have room for everything.
+/// The arithmetic of ticks, compared with integers that have room for everything.
 pub fn tick(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let made = VirtualTime::new().line().instant(Tick::ORIGIN);

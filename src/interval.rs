@@ -15,13 +15,26 @@ use crate::time::Instant;
 
 /// Behavior of an [`Interval`] that is polled so late that ticks were missed.
 ///
-/// A tick is missed once the instant of the next one has come. The names are those of tokio's
-/// `MissedTickBehavior`. Unlike there, a tick that is late by less than a period is not missed, so
-/// [`Delay`](Self::Delay) does not drift by the driver's lateness.
+/// A tick is missed once the instant of the next one has come. The variants have the names of
+/// tokio's `MissedTickBehavior`. Unlike in tokio, a tick that is late by less than a period is not
+/// missed, so [`Delay`](Self::Delay) does not drift by the driver's lateness.
+///
+/// Ticks every 10 ms, and a consumer that is away from 5 ms to 38 ms:
+///
+/// ```text
+/// ms         0        10        20        30        40        50        60        70
+/// schedule             |         |         |         |         |         |         |
+/// consumer   =====............. away ..............=================================
+/// Burst                                            3 1         1         1         1
+/// Delay                                            1         1         1         1
+/// Skip                                             1 1         1         1         1
+/// ```
+///
+/// Each digit is the number of ticks that are delivered at that time.
 ///
 /// # Examples
 ///
-/// Ticks every 10 ms, and a consumer that is away from 5 ms to 38 ms:
+/// The instants that the same ticks are scheduled for:
 ///
 /// ```
 /// use std::time::Duration;
@@ -71,7 +84,7 @@ impl MissedTickBehavior {
             return (next, 0);
         }
         let (since, period_ns) = (now.since(due).as_nanos(), period.as_nanos());
-        // A period is at most the time since `due`, which a tick can count.
+        // A period is at most the time since `due`, so a tick can count it.
         let counted = |nanos: u128| u64::try_from(nanos).unwrap_or(u64::MAX);
         let delay = match self {
             Self::Burst | Self::Delay => period,
@@ -90,14 +103,6 @@ impl MissedTickBehavior {
 /// delivery, except with [`MissedTickBehavior::Delay`]. No tick is delivered before its instant. An
 /// interval whose next tick lies beyond the end of the time line does not tick again.
 ///
-/// # Cancel safety
-///
-/// Dropping the interval cancels it at once. Dropping a [`tick`](Self::tick) future loses no tick.
-///
-/// # Panics
-///
-/// A poll panics as that of a [`Sleep`] does. Making one panics if the period is zero.
-///
 /// # Examples
 ///
 /// ```
@@ -109,6 +114,14 @@ impl MissedTickBehavior {
 /// assert_eq!(interval.tick().await, first + Duration::from_millis(1));
 /// # });
 /// ```
+///
+/// # Cancel safety
+///
+/// Dropping the interval cancels it at once. Dropping a [`tick`](Self::tick) future loses no tick.
+///
+/// # Panics
+///
+/// Polling it panics as polling a [`Sleep`] does. Making it panics if the period is zero.
 #[must_use = "an interval does nothing unless it is polled"]
 pub struct Interval {
     sleep: Sleep,
@@ -158,7 +171,7 @@ impl Interval {
     }
 
     /// Schedules the tick after this one. Returns how many were missed in between, by the time
-    /// `now`, which is asked for if ticks are [left out](Self::skips_ticks).
+    /// `now`. `now` is called only if ticks are [left out](Self::skips_ticks).
     pub(crate) fn schedule_next(&mut self, now: impl FnOnce(&Clock) -> Tick) -> u64 {
         let clock = self.sleep.engine().clock();
         let due = self.sleep.deadline_tick();
@@ -278,8 +291,9 @@ impl Interval {
         self.period
     }
 
-    /// Changes the time between ticks, from the next tick on: that stays where it is, and the one
-    /// after it comes a new period later. To count from now instead, [reset](Self::reset) it too.
+    /// Changes the time between ticks, from the next tick on: the next tick stays where it is, and
+    /// the tick after it comes a new period later. To count from now instead, [reset](Self::reset)
+    /// it too.
     ///
     /// # Panics
     ///
@@ -307,7 +321,7 @@ impl Interval {
     /// others; see [`Builder::tolerance`](crate::timer::Builder::tolerance). The interval does not
     /// drift by that: [`tick`](Self::tick) returns the instants of the schedule.
     ///
-    /// One as long as the period or longer makes it miss ticks.
+    /// A tolerance as long as the period or longer makes it miss ticks.
     ///
     /// # Examples
     ///

@@ -1,17 +1,17 @@
 //! Queues of values with a deadline each: [`DelayQueue`] and [`TimeoutQueue`].
 //!
-//! Both hold values, each until a deadline of its own, and hand them out as they expire: to a task
-//! that polls, as a [`Stream`](futures_core::Stream), or to a loop that asks. A queue has one
-//! owner, takes no lock, and waits with one [`Sleep`] for all of its entries.
+//! Both hold values, each until its own deadline, and hand them out as they expire: to a task that
+//! polls a [`Stream`](futures_core::Stream), or to a loop that asks. A queue has one owner, takes
+//! no lock, and waits with one [`Sleep`] for all of its entries.
 //!
 //! # Order
 //!
 //! Entries expire in the order of their deadlines, to the nanosecond, and never early. Equal
-//! deadlines expire in the order in which they were set. A deadline in the past is moved to the
-//! moment at which it is set.
+//! deadlines expire in the order of setting. A deadline in the past is replaced by the time of
+//! setting.
 //!
-//! A poll hands out one entry. It reads the clock only once it has handed out all that was due at
-//! the last reading.
+//! A poll hands out one entry. It reads the clock again only after it has handed out every entry
+//! that was due at the last reading.
 //!
 //! # Wake-ups
 //!
@@ -60,8 +60,8 @@ use waiter::Waiter;
 
 /// Names an entry of one queue.
 ///
-/// The key belongs to that entry for as long as the queue exists, also after the entry has left and
-/// its place was taken by another. To another queue it means nothing.
+/// The key belongs to that entry for as long as the queue exists, even after another entry has
+/// taken its place. To another queue it means nothing.
 ///
 /// # Examples
 ///
@@ -170,7 +170,7 @@ impl<T> Expired<T> {
     }
 }
 
-/// In which order entries are due, and how to find the first.
+/// Order of the entries by deadline, with ways to find the first.
 ///
 /// Every entry of the slab is filed, except while a method of the queue runs.
 pub(crate) trait Order {
@@ -183,12 +183,12 @@ pub(crate) trait Order {
     /// Takes the entry at `index` out.
     fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32);
 
-    /// Takes the first entry out, if it is due at `now`, which is no earlier than in any call
-    /// before, and no later than any deadline that is going to be filed.
+    /// Takes the first entry out, if it is due at `now`. `now` never goes back, and no deadline
+    /// before it is filed later.
     fn take_due<T>(&mut self, slab: &mut Slab<T, Self::Position>, now: Tick) -> Option<u32>;
 
     /// No later than any deadline, at the price of a look; [`Tick::NEVER`] if nothing expires. If
-    /// it is not the earliest deadline, it is that of an entry withdrawn.
+    /// it is not the earliest deadline, it belongs to an entry withdrawn.
     fn bound<T>(&mut self, slab: &Slab<T, Self::Position>) -> Tick;
 
     /// The earliest deadline itself.
@@ -211,7 +211,7 @@ pub(crate) struct Queue<T, O: Order> {
 }
 
 impl<T, O: Order> Queue<T, O> {
-    /// Creates an empty queue on the timer of `sleep`, which is never to end.
+    /// Creates an empty queue on the timer of `sleep`. `sleep` never ends so far.
     pub(crate) fn new(sleep: Sleep, order: impl FnOnce(Tick) -> O) -> Self {
         let waiter = Waiter::new(sleep);
         let now = waiter.clock().now();

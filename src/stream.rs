@@ -15,29 +15,48 @@
 //!
 //! - An adapter reads the clock when it is polled. If an item is ready and a deadline has passed in
 //!   the same poll, the item comes first.
-//! - At the end of the source, an adapter delivers what it holds at once. Then it yields `None` for
-//!   good: it does not poll the source again, and has no timer armed.
+//! - At the end of the source, an adapter delivers its held items at once. Then it yields `None`
+//!   for good: it does not poll the source again, and has no timer armed.
 //! - An adapter polls its source only when it is polled itself, and holds no more than its
-//!   description says. It takes at most 32 items in one poll, and then lets other tasks run.
+//!   description says. It takes at most 32 items in one poll, and then lets other tasks run
+//!   ([bursts](#bursts)).
+//! - An `Err` is an item like any other: no adapter ends at it, and an adapter that drops items may
+//!   drop it.
 //! - An adapter that waits only for its source has no timer armed. The exception is
 //!   [`ChunksTimeout`], whose timer may wake the task once more after a full chunk.
-//! - If the source panics, an adapter keeps what it holds. It may be polled again if the source
+//! - If the source panics, an adapter keeps its held items. It may be polled again if the source
 //!   may.
 //! - `Duration::MAX` never ends, and `Duration::ZERO` has always passed.
 //!
-//! Adapters use the process-wide timer, or that of a chain that
-//! [`on_timer`](StreamExt::on_timer) begins. Making an adapter outside such a chain counts as a use
-//! of the process-wide timer for [`Timer::set_global`](crate::Timer::set_global).
+//! Adapters use the [current timer](crate::Timer::current), or the timer of a chain that
+//! [`on_timer`](StreamExt::on_timer) begins. Making an adapter outside such a chain and outside a
+//! scope uses the process-wide timer, for [`Timer::set_global`](crate::Timer::set_global).
+//!
+//! # Bursts
+//!
+//! Where 32 items were taken and more may be ready, the adapter wakes its task, and takes the
+//! others in the polls that follow. So the number does not change the output. The table shows the
+//! items that a poll leaves in the source, and the effect of a consumer that takes long for each
+//! item:
+//!
+//! | | leaves | a slow consumer |
+//! |---|---|---|
+//! | `timeout`, `timeout_repeating`, `delay` | all but the item that it delivers | slows the source down |
+//! | `throttle` | the same | the same, and so does `period` |
+//! | `throttle_first` | all items after the one delivered; they count as coming at the next poll | if it takes `period` or longer, gets every item, and slows the source down |
+//! | `debounce` | items ready after the first 32; delivers nothing until nothing is ready | skips items |
+//! | `sample` | the same, but delivers at the latest after taking items for a whole `period` | skips items |
+//! | `chunks_timeout` | items ready after a full chunk, or after 32; they are of the next chunk if `limit` has passed | slows the source down |
 //!
 //! # Cancel safety
 //!
-//! Dropping a future such as `next()` loses nothing. Dropping an adapter drops the source and what
-//! the adapter holds, and cancels its timer at once.
+//! Dropping a future such as `next()` loses nothing. Dropping an adapter drops the source and the
+//! held items, and cancels its timer at once.
 //!
 //! # Panics
 //!
-//! A poll panics as that of a [`Sleep`](crate::Sleep) does, and whenever the source panics. Making
-//! an adapter panics only where its method says so.
+//! Polling an adapter panics as polling a [`Sleep`](crate::Sleep) does, and whenever the source
+//! panics. Making an adapter panics only where its method says so.
 //!
 //! # Examples
 //!
@@ -121,9 +140,9 @@ pub use timeout_repeating::TimeoutRepeating;
 
 /// Adapters in time for any stream.
 ///
-/// The [module](self) describes what they have in common. Names and behaviour follow tokio-stream
-/// and futures-time; each method names the differences. To use the trait beside that of `futures`,
-/// with which it shares no method, import both as `_`.
+/// The [module](self) has the guarantees that are common to all. Names and behaviour follow
+/// tokio-stream and futures-time; each method names the differences. The trait shares no method
+/// with `futures::StreamExt`; to use both, import both as `_`.
 ///
 /// # Examples
 ///
@@ -181,8 +200,8 @@ pub trait StreamExt: Stream {
     /// every tick, without limit. If the stream is polled too late for some ticks, the interval's
     /// [`MissedTickBehavior`](crate::MissedTickBehavior) says how many of them still come.
     ///
-    /// Like in tokio-stream, an interval made by [`interval`](crate::interval()) ticks at once,
-    /// which is an error if there is no item yet. To give the first item a period, make it with
+    /// As in tokio-stream, an interval made by [`interval`](crate::interval()) ticks at once, and
+    /// yields an error if there is no item yet. To give the first item a period, make it with
     /// [`interval_at`](crate::interval_at), or [reset](Interval::reset) it.
     ///
     /// # Examples
@@ -217,8 +236,8 @@ pub trait StreamExt: Stream {
     /// the source. The end of the source is noticed after that wait too. A late item does not bring
     /// the next one forward.
     ///
-    /// This is tokio-stream's `throttle`. The one of futures-time drops what comes within the
-    /// period; [`throttle_first`](Self::throttle_first) does that here.
+    /// This is tokio-stream's `throttle`. That of futures-time drops items within the period, like
+    /// [`throttle_first`](Self::throttle_first) here.
     ///
     /// # Examples
     ///
@@ -246,12 +265,13 @@ pub trait StreamExt: Stream {
         Throttle::new(self, period, sleep(Duration::ZERO))
     }
 
-    /// Delivers an item at once, and drops those that come within `period` after it.
+    /// Delivers an item at once, and drops all others within `period` after it.
     ///
-    /// The period runs from the delivery. What is ready when the stream is polled counts as having
-    /// come at that poll. No timer is armed, since nothing happens at the end of a period.
+    /// The period runs from the delivery. An item that is ready when the stream is polled counts as
+    /// having come at that poll. No timer is armed, since nothing happens at the end of a period.
+    /// An `Err` is an item like any other, and may be dropped.
     ///
-    /// This is futures-time's `throttle`, and what Rx calls the leading edge. To drop nothing, see
+    /// This is futures-time's `throttle`; Rx calls it the leading edge. To drop nothing, see
     /// [`throttle`](Self::throttle); to keep the last item of each period,
     /// [`sample`](Self::sample).
     ///
@@ -286,10 +306,10 @@ pub trait StreamExt: Stream {
     ///
     /// An item is dropped if another follows it within `quiet`. If the source is never quiet for so
     /// long, nothing comes until its end; there the last item comes at once. With `Duration::ZERO`
-    /// only items that are ready in the same poll are a burst.
+    /// only items that are ready at the same time are a burst. An `Err` may be dropped as well.
     ///
-    /// The one of futures-time takes one item in each `quiet`, and waits at the end of the source;
-    /// this takes all items that are ready, and does not wait.
+    /// The `debounce` of futures-time takes one item in each `quiet`, and waits at the end of the
+    /// source. This one takes all items that are ready, and does not wait.
     ///
     /// # Examples
     ///
@@ -364,10 +384,15 @@ pub trait StreamExt: Stream {
     ///
     /// Periods follow one another without a gap from this call on. A period without an item
     /// delivers nothing. A late poll gets the item late, and does not move the periods. At the end
-    /// of the source, the item that is held comes at once.
+    /// of the source, the item that is held comes at once. An `Err` that is not the last of its
+    /// period is dropped like any other item.
     ///
-    /// The one of futures-time loses the last item of the source, shifts its periods after a time
-    /// without items, and never returns from a source that always has items ready.
+    /// If more items are ready at the end of a period than one poll takes, the sample is the last
+    /// of them. It is not waited for longer than one more period, so with `Duration::ZERO` it is
+    /// the last that this poll takes.
+    ///
+    /// The `sample` of futures-time loses the last item of the source, shifts its periods after a
+    /// time without items, and never returns from a source that always has items ready.
     ///
     /// # Examples
     ///
@@ -430,7 +455,7 @@ pub trait StreamExt: Stream {
 
     /// Begins a chain of adapters that share `timer`.
     ///
-    /// No adapter of the chain uses the process-wide timer. The time of each runs from the call
+    /// No adapter of the chain uses the current timer. The time of each runs from the call
     /// that makes it.
     ///
     /// # Examples

@@ -1,9 +1,9 @@
 //! One point on a timer's time line, and the only place where time is rounded.
 //!
 //! A tick is one nanosecond, the resolution of `Instant` itself, so nothing is rounded: the
-//! deadline a caller gives is the deadline the wheel keeps. What is left is the two ends, where
+//! deadline a caller gives is the deadline the wheel keeps. Only the two ends are left, where
 //! arithmetic saturates: towards "long past" at the low end and towards [`Tick::NEVER`] at the high
-//! end, which no clock reaches.
+//! end, out of reach of any clock.
 
 use core::fmt;
 use core::time::Duration;

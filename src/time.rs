@@ -1,10 +1,12 @@
 //! Instants and times of day, under the same names on every target.
 //!
-//! They are those of [`std::time`], except in a browser or in Node.js (the target
-//! `wasm32-unknown-unknown` with the feature `wasm-bindgen`), where `std` has no clock. There they
-//! are those of the crate `web-time`, which have the same methods. So code that takes them from
-//! here is the same on every target. Without an operating system there are no times of day, and an
-//! `Instant` is this crate's own, which [`Timer::now`](crate::Timer::now) reads:
+//! Re-exports of [`std::time`], except in a browser or in Node.js (the target
+//! `wasm32-unknown-unknown` with the feature `wasm-bindgen`). `std` has no clock there, so the
+//! types come from the crate `web-time`, with the same methods. So code that takes them from here
+//! is the same on every target.
+//!
+//! Without an operating system there are no times of day, and `Instant` is a type of this crate:
+//! [`Timer::now`](crate::Timer::now) returns it. See
 //! [Platforms](crate::design::platforms#without-an-operating-system).
 //!
 //! ```

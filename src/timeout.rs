@@ -16,22 +16,15 @@ pin_project! {
     /// A future with a deadline.
     ///
     /// Made by [`timeout`](crate::timeout()), [`timeout_at`](crate::timeout_at) and the methods of
-    /// [`Timer`](crate::Timer) of the same names. The inner future is polled first: if it is
-    /// ready, its output is returned, even if it is late. If it is pending and the deadline has
-    /// passed, the result is [`Elapsed`]. The inner future is not dropped then: it lives until the
-    /// `Timeout` is dropped, or is returned by [`into_inner`](Timeout::into_inner).
+    /// [`Timer`](crate::Timer) of the same names. Its output is a `Result`. A poll polls the inner
+    /// future first: if it is ready, the result is `Ok` with its output, even if it is late. If it
+    /// is pending and the deadline has passed, the result is `Err` with [`Elapsed`]. The inner
+    /// future is not dropped then: it lives until the `Timeout` is dropped, or is returned by
+    /// [`into_inner`](Timeout::into_inner).
     ///
     /// The deadline is set when the `Timeout` is made, and not by its first poll: a limit counts
-    /// from the call that took it. A `Timeout` that is first polled after its deadline still polls
+    /// from the call that sets it. A `Timeout` that is first polled after its deadline still polls
     /// the inner future first.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it drops the inner future and cancels the deadline.
-    ///
-    /// # Panics
-    ///
-    /// Panics as a [`Sleep`] does, and if the inner future panics.
     ///
     /// # Examples
     ///
@@ -46,6 +39,14 @@ pin_project! {
     /// assert!(silence.await.is_err());
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the inner future and cancels the deadline.
+    ///
+    /// # Panics
+    ///
+    /// Panics as a [`Sleep`] does, and if the inner future panics.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled or awaited"]
     pub struct Timeout<F> {
@@ -61,7 +62,7 @@ impl<F> Timeout<F> {
         Self { future, sleep }
     }
 
-    /// The instant from which on the result is [`Elapsed`], if the inner future is pending.
+    /// Returns the deadline: from then on the result is [`Elapsed`] if the inner future is pending.
     ///
     /// # Examples
     ///
@@ -103,7 +104,7 @@ impl<F> Timeout<F> {
     ///
     /// # Examples
     ///
-    /// A limit on silence, which each sign of life moves:
+    /// A limit on silence. Each sign of life moves it:
     ///
     /// ```
     /// use std::future::pending;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::tick::{NANOS_PER_SEC, Tick, saturated_nanos};
 
-/// Time by which the sleeps of a timer may be fired late: a fixed time, or a share of their delay.
+/// Lateness that is allowed to the sleeps of a timer: a fixed time, or a share of their delay.
 ///
 /// [`Builder::tolerance`](crate::timer::Builder::tolerance) takes it, and a [`Duration`] in its
 /// place. The default is zero.
@@ -39,9 +39,9 @@ impl Tolerance {
     ///
     /// - A sleep that is made or reset by its delay, and a timeout, have a share of just that. An
     ///   [`Interval`](crate::Interval) has a share of its period.
-    /// - Of a deadline that is an instant, the delay is measured with the coarse clock, where there
-    ///   is one (Linux). That lags by up to some milliseconds, so the delay may be taken for that
-    ///   much longer, and the tolerance for the share of it.
+    /// - If the deadline is an instant, the delay is measured with the coarse clock, where there is
+    ///   one (Linux). This clock lags by up to some milliseconds, so the measured delay may be that
+    ///   much longer, and the tolerance longer by the share of that.
     /// - A queue has a share of the time for which its task has to wait: no more than the share of
     ///   the delay of the entry that it waits for.
     /// - A sleep that [never](crate::Timer::never) ends has the most, until it is reset.
@@ -102,7 +102,7 @@ fn hundredth(number: u64) -> u64 {
 
 /// [`hundredth`] where the processor has 32 bits, and a division of 64 takes a kilobyte of code.
 fn hundredth_by_product(number: u64) -> u64 {
-    /// 2^66 / 25, rounded up, which is exact for numbers of 62 bits.
+    /// 2^66 / 25, rounded up: exact for numbers of 62 bits.
     const FACTOR: u128 = 0x28f5_c28f_5c28_f5c3;
     ((u128::from(number >> 2) * FACTOR) >> 66) as u64
 }
@@ -147,8 +147,12 @@ impl Slack {
     }
 }
 
-/// Time at which a timer is to be fired: by an instant, and if the driver is awake anyway, from a
-/// little earlier on.
+/// Window of a timer: the driver fires the timer by an instant, or from a little earlier on if it
+/// is awake anyway.
+///
+/// The rule of Linux' hrtimers, and none wakes less often: there has to be a wake-up at the first
+/// end, and none before it fires more. To round each deadline to the roundest instant of its window
+/// would need no look at other timers, and took up to half as many wake-ups again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     /// The last instant: the deadline and the tolerance.
@@ -163,7 +167,7 @@ impl Due {
         Self { by: deadline, margin: Margin::NONE }
     }
 
-    /// With a tolerance. Not inlined, so that what exact sleeps do stays short.
+    /// With a tolerance. Not inlined, so that the code of exact sleeps stays short.
     #[inline(never)]
     pub(crate) fn within(deadline: Tick, slack: Slack) -> Self {
         if deadline > Tick::LAST {
@@ -173,7 +177,7 @@ impl Due {
         Self { by, margin: Margin::up_to(by.nanos_since(deadline)) }
     }
 
-    /// The first instant: the deadline, or later by what the margin is rounded down.
+    /// The first instant: the deadline, or later by the rounding of the margin.
     #[inline(always)]
     pub(crate) fn from(self) -> Tick {
         self.margin.before(self.by)

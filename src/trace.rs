@@ -1,8 +1,8 @@
 //! Events for [`tracing`](https://docs.rs/tracing): the only module that names it.
 //!
 //! Without the feature `tracing` all of this is empty. A subscriber is foreign code: it is called
-//! with no lock held, and one that panics is caught like a waker. What there is, and at which
-//! level, is listed in the crate's docs.
+//! with no lock held, and its panic is caught like a waker's. The crate's docs list the events and
+//! their levels.
 
 pub(crate) use imp::*;
 
@@ -17,17 +17,17 @@ mod imp {
 
     const TARGET: &str = "tourbillon";
 
-    /// Lateness from which a pass is late: several times what pacing and a busy system add by
-    /// themselves.
+    /// Least lateness of a late pass: several times the lateness that pacing and a busy system add
+    /// by themselves.
     const LATE: Duration = Duration::from_millis(5);
 
-    /// Lateness from which a pass is worth a warning.
+    /// Least lateness of a pass that is worth a warning.
     const VERY_LATE: Duration = Duration::from_millis(100);
 
     /// The life of a driver thread: its span.
     ///
-    /// The span is named as the parent of what the driver reports, and never entered: the wakers
-    /// that run on the thread are not a part of it.
+    /// The span is the parent of all that the driver reports, and is never entered: the wakers that
+    /// run on the thread are not a part of it.
     pub(crate) struct DriverLife {
         span: Span,
     }

@@ -1,7 +1,7 @@
 //! Other crates' traits for our timers, each behind the feature of its name.
 //!
-//! A trait of a crate at 1.x is implemented under the crate's bare name. One of a crate at 0.x has
-//! its version in the names of its feature and of its module, so that the next version can be added
+//! A trait of a crate at 1.x is implemented under the crate's bare name. For a crate at 0.x, the
+//! names of the feature and of the module have its version, so that the next version can be added
 //! beside it.
 
 #[cfg(all(feature = "aws-smithy-async", not(target_os = "none")))]

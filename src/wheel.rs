@@ -3,28 +3,47 @@
 //! Eleven levels of 64 slots, six bits of the 64-bit tick to a level, so that there is no horizon:
 //! every tick has a slot. An entry lies on the level of the highest six-bit digit in which its
 //! deadline differs from `elapsed`, in the slot of its digit there (Varghese and Lauck, "Hashed and
-//! Hierarchical Timing Wheels", 1987, scheme 7, on a tick of one nanosecond). It follows that:
+//! Hierarchical Timing Wheels", 1987, scheme 7, on a tick of one nanosecond).
 //!
-//! - entries of a lower level are due before those of a higher one, and within a level slots are
-//!   due in order, so the first occupied slot of the first occupied level holds the earliest;
+//! | level | a slot spans | all slots of the level span |
+//! |---|---|---|
+//! | 0 | 1 ns | 64 ns |
+//! | 1 | 64 ns | 4.1 us |
+//! | 2 | 4.1 us | 262.1 us |
+//! | 3 | 262.1 us | 16.8 ms |
+//! | 4 | 16.8 ms | 1.1 s |
+//! | 5 | 1.1 s | 1.1 min |
+//! | 6 | 1.1 min | 1.2 h |
+//! | 7 | 1.2 h | 3.3 days |
+//! | 8 | 3.3 days | 208.5 days |
+//! | 9 | 208.5 days | 36.5 years |
+//! | 10 | 36.5 years | 584.5 years |
+//!
+//! Level 10 has 16 slots, for the last four bits. From the rule for slots it follows that:
+//!
+//! - entries of a lower level are due before all entries of a higher level, and within a level
+//!   slots are due in order, so the first occupied slot of the first occupied level holds the
+//!   earliest;
 //! - a level-0 slot holds equal deadlines only, and since slots are appended to and drained in
 //!   order, equal deadlines expire in the order they were filed;
 //! - `elapsed` may jump to any tick before the first occupied slot; no entry changes its slot.
 //!
-//! An entry has a deadline, from which on a turn hands it out, and a later or the same tick by
-//! which one has to (hrtimers of Linux call them the soft and the hard end). Entries lie by their
-//! deadlines. Each slot keeps a lower bound of the ticks by which its entries are to be handed out,
-//! so the driver can wait for exactly the first of them, instead of waking as each level comes
-//! round. That first one is in a slot that begins no later, so it is found without a look at the
-//! others. A slot whose start has come is taken out whole, as the `draining` list, and emptied
-//! entry by entry: what is due expires, the rest is filed again at a finer level. That can stop and
-//! continue at any entry, which is what bounds the time a shard's lock is held.
+//! A turn may hand out an entry from its deadline on, and has to from its `due_by` on, the same
+//! tick or a later one. (In Linux' hrtimers they are the soft and the hard expiry.) Entries lie by
+//! their deadlines. Each slot keeps a lower bound of the ticks by which its entries are to be
+//! handed out, so the driver can wait for exactly the first of them, instead of waking as each
+//! level comes round. That first one is in a slot that begins no later, so it is found without a
+//! look at the others. A slot whose start has come becomes the `draining` list as a whole, and is
+//! emptied entry by entry: due entries expire, the others are filed again at a finer level. That
+//! can stop and continue at any entry, and so bounds the time that a shard's lock is held.
 //!
-//! A slot is a list of [`Block`]s, and a block is a cache line of keys. So an entry is removed by
-//! a write to one such line, and without a look at its neighbours, which lie anywhere in memory;
-//! and the keys of a block say where the entries are that are needed next, so that the processor
-//! fetches them all at once when a slot is emptied. A list of entries that links them to each
-//! other costs twice as much in both.
+//! A slot is a list of [`Block`]s, and a block is a cache line of keys. So a removal writes to one
+//! such line and to no neighbour, and the processor fetches the entries of a block all at once when
+//! a slot is emptied. A list of linked entries costs twice as much in both. An emptied place is not
+//! used again, to keep the order of equal deadlines: a timer that stays may keep a block to itself.
+//!
+//! Not done: nodes in the futures, which would take pinning, and unsafe code here; and cancelled
+//! entries that stay until their deadline, since memory would grow as rate times timeout.
 //!
 //! This module knows no clock, waker or thread, and has no unsafe code. Its only atomics are cells
 //! in shared memory ([`Number`]).
@@ -62,7 +81,7 @@ const FIRST_HEAD: u32 = u32::MAX - 1023;
 /// The list being emptied.
 const DRAINING: u32 = FIRST_HEAD + (LEVELS * SLOTS) as u32;
 
-/// Heads that are made together, once one of them is needed.
+/// Heads that are made together, once any of them is needed.
 const HEADS: usize = 16;
 
 /// The value of [`Wheel::draining_shift`] between slots.
@@ -86,7 +105,7 @@ pub(crate) trait Timed {
     /// The wheel's part of the entry, as [`Place::new`] made it.
     fn place(&self) -> &Place;
 
-    /// The tick by which it is to be handed out: that in force as it was filed, or a later one.
+    /// The tick that it is to be handed out by: the tick in force as it was filed, or a later one.
     fn due_by(&self) -> Tick;
 
     /// The deadline that goes with `due_by`, and is no later.
@@ -113,13 +132,13 @@ impl Place {
         self.0.set(filed.0);
     }
 
-    /// Returns where the entry is filed. Only for one that is.
+    /// Returns where the entry is filed. Call it for filed entries only.
     #[inline(always)]
     pub(crate) fn filed(&self) -> Filed {
         Filed(self.0.get())
     }
 
-    /// The entry's key. Only of one that was filed, and is no more.
+    /// The entry's key, once it is filed no more.
     #[inline(always)]
     pub(crate) fn key(&self) -> NodeKey {
         NodeKey::numbered(self.0.get())
@@ -159,7 +178,7 @@ impl<T: Timed> Pooled for T {
     }
 }
 
-/// A part of a list: keys in the order in which they were filed.
+/// A part of a list: keys in filing order.
 #[repr(align(64))]
 struct Block {
     /// The next block of the list, or its head. Of a free block, the next free one.
@@ -185,7 +204,7 @@ impl Block {
         }
     }
 
-    /// Puts a first key into an empty block, which is the last of a list after `prev`.
+    /// Puts a first key into an empty block: the new last block of a list, after `prev`.
     #[inline(always)]
     fn begin(&self, head: u32, prev: u32, key: NodeKey) {
         self.next.set(head);
@@ -204,7 +223,7 @@ impl Block {
         Some(index)
     }
 
-    /// Empties a place. Returns what was there, and whether the block is empty now.
+    /// Empties a place. Returns its key, and whether the block is empty now.
     #[inline(always)]
     fn take(&self, index: usize) -> (NodeKey, bool) {
         let key = self.keys[index].get();
@@ -260,7 +279,7 @@ impl Head {
 /// When a wheel allocates the list heads of its slots, 11 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// With the first entry that is filed. From then on, what is filed and removed one by one
+    /// With the first entry that is filed. From then on, filing and removing entries one by one
     /// allocates nothing.
     Ahead,
     /// Sixteen at a time, with the first entry of each.
@@ -280,7 +299,7 @@ impl Heads {
         Self { memory, slots, draining: Head::empty(DRAINING) }
     }
 
-    /// The head `at`; if a slot's, one that was filled at some time.
+    /// The head `at`. If it is a slot's, the slot was filled at some time.
     #[inline(always)]
     fn get(&self, at: u32) -> &Head {
         let index = (at - FIRST_HEAD) as usize;
@@ -290,7 +309,7 @@ impl Heads {
         }
     }
 
-    /// The head `at`, which is made if it is not there.
+    /// The head `at`; makes it if it is not there.
     #[inline(always)]
     fn get_mut(&mut self, at: u32) -> &mut Head {
         let index = (at - FIRST_HEAD) as usize;
@@ -403,8 +422,8 @@ impl<T: Timed> Wheel<T> {
     /// A lower bound of the ticks by which entries are to be handed out; `None` when there is none
     /// but [`Tick::NEVER`].
     ///
-    /// Exact unless an entry was removed or postponed since its slot was filled. What is discarded
-    /// and not taken back is removed, but its slot still counts.
+    /// Exact unless an entry was removed or postponed since its slot was filled. An entry that is
+    /// discarded and not taken back is removed, but its slot still counts.
     pub(crate) fn next_due(&self) -> Option<Tick> {
         if self.heads.draining.first != DRAINING {
             return Some(self.elapsed);
@@ -418,8 +437,8 @@ impl<T: Timed> Wheel<T> {
         (next != Tick::NEVER).then_some(next)
     }
 
-    /// The first tick by which an entry is to be handed out, found by walking the slots that begin
-    /// before it; `None` as above.
+    /// The earliest tick that an entry is to be handed out by. Walks the slots that begin before
+    /// it; `None` as above.
     ///
     /// Exact unless all entries of such a slot are postponed to after it; then that is the bound.
     pub(crate) fn first_due(&mut self) -> Option<Tick> {
@@ -453,11 +472,11 @@ impl<T: Timed> Wheel<T> {
         self.first_slot().map(|head| self.start_of(head))
     }
 
-    /// The entry to be handed out first, found by walking the first slot that has one; `None` as
-    /// above. Only if none is postponed.
+    /// The entry to be handed out first. Walks the first slot with an entry; `None` as above. Only
+    /// if none is postponed.
     pub(crate) fn first(&self) -> Option<NodeKey> {
         let slots = core::iter::successors(self.first_slot(), |head| self.slot_after(*head));
-        // What was filed again out of the draining list was ahead of its equals there.
+        // An entry filed again out of the draining list was ahead of its equals there.
         let first = slots.map(|head| self.first_in(head)).find(Option::is_some).flatten();
         let firsts = first.into_iter().chain(self.first_in(DRAINING));
         let (deadline, key) = firsts.min_by_key(|(deadline, _)| *deadline)?;
@@ -473,9 +492,9 @@ impl<T: Timed> Wheel<T> {
         lists.flat_map(|head| self.keys_in(head)).nth(most).is_none()
     }
 
-    /// The entries to be handed out first, in reverse order: at most `most`, which is not 0, and
-    /// none that is handed out after one that is not among them. Found by walking the first slot
-    /// that has any; empty if [`first`](Self::first) is `None`. Only if none is postponed.
+    /// The entries to be handed out first, in reverse order: at most `most` (not 0), and all others
+    /// are handed out after them. Walks the first slot that has any; empty if
+    /// [`first`](Self::first) is `None`. Only if none is postponed.
     pub(crate) fn firsts(&self, most: usize) -> Vec<(Tick, NodeKey)> {
         let mut firsts = Firsts::new(most);
         let slot =
@@ -483,7 +502,7 @@ impl<T: Timed> Wheel<T> {
                 self.look_for_firsts(*head, Tick::LAST, &mut firsts);
                 !firsts.found.is_empty()
             });
-        // Later ones may come after those of the next slot.
+        // Later ones may come after entries of the next slot.
         let end = slot.map_or(Tick::LAST, |head| self.end_of(head));
         self.look_for_firsts(DRAINING, end, &mut firsts);
         firsts.in_reverse()
@@ -503,11 +522,11 @@ impl<T: Timed> Wheel<T> {
         }
     }
 
-    /// Files the entry `key`, which is not filed, under `deadline`, to be handed out by `due_by`.
-    /// The caller notes the result in its [place](Place::file).
+    /// Files the unfiled entry `key` under `deadline`, to be handed out by `due_by`. The caller
+    /// notes the result in its [place](Place::file).
     ///
-    /// A deadline already turned past is handed out by the next turn. One that belongs to the slot
-    /// that is being emptied goes to the end of that list, behind equal ones that are still in it.
+    /// A deadline already turned past is handed out by the next turn. An entry of the slot that is
+    /// being emptied goes to the end of that list, behind its equals there.
     ///
     /// # Panics
     ///
@@ -560,12 +579,12 @@ impl<T: Timed> Wheel<T> {
         Filed::at(number, 0)
     }
 
-    /// Takes the entry that is filed there back: out of its list, and to the free ones. That is
-    /// done with the next ones, or in the next turn. Until then the entry counts no more.
+    /// Takes the entry that is filed there out of its list, and frees it: together with the next
+    /// ones, or in the next turn. From now on it counts no more.
     ///
-    /// Several at a time, as none depends on another: the processor can fetch all their blocks
-    /// while it waits for the first, which it cannot do across the lock of a shard. And a timer
-    /// that is armed and cancelled again and again does not empty a block each time.
+    /// Several at a time, because they are independent: the processor can fetch all their blocks
+    /// while it waits for the first. It cannot do that across the lock of a shard. And a timer that
+    /// is armed and cancelled again and again does not empty a block each time.
     #[inline(always)]
     pub(crate) fn discard(&mut self, filed: Filed) {
         self.len -= 1;
@@ -578,7 +597,7 @@ impl<T: Timed> Wheel<T> {
         }
     }
 
-    /// Does what [`discard`](Self::discard) left.
+    /// Does the rest of all [`discard`](Self::discard)s.
     #[inline(never)]
     pub(crate) fn take_back_discarded(&mut self) {
         if self.discards == 0 {
@@ -591,8 +610,8 @@ impl<T: Timed> Wheel<T> {
         }
     }
 
-    /// Takes the entry that is filed there out of its list. Returns its key, which is also in its
-    /// place then.
+    /// Takes the entry that is filed there out of its list. Returns its key, and leaves it in its
+    /// place too.
     #[inline]
     pub(crate) fn remove(&mut self, filed: Filed) -> NodeKey {
         let key = self.take(filed);
@@ -678,8 +697,8 @@ impl<T: Timed> Wheel<T> {
         }
     }
 
-    /// Hands out or files again what is in a block of the draining list. False if the allowance ran
-    /// out first.
+    /// Hands out or files again the entries in a block of the draining list. False if the allowance
+    /// ran out first.
     fn empty_block(
         &mut self,
         number: u32,
@@ -723,15 +742,15 @@ impl<T: Timed> Wheel<T> {
         true
     }
 
-    /// The deadline of an entry of a block. Not inlined, as most that is drained is due by then.
+    /// The deadline of an entry of a block. Not inlined: most drained entries are due by then.
     #[inline(never)]
     fn deadline_of(&self, number: u32, index: usize, due_by: Tick) -> Tick {
         let key = self.blocks.get(number).key(index).expect("it is filed there");
         self.entries.value(key).deadline(due_by)
     }
 
-    /// Moves the first slot into the empty draining list if it begins by `now`, or has something
-    /// due then: after a `now` that stepped back, its deadlines may lie before it begins.
+    /// Moves the first slot into the empty draining list if it begins by `now`, or has an entry due
+    /// by then: after a `now` that stepped back, its deadlines may lie before it begins.
     fn drain_first_slot(&mut self, now: Tick) -> bool {
         let Some(at) = self.first_slot() else { return false };
         let (level, _) = place_of(at);
@@ -820,7 +839,7 @@ impl<T: Timed> Wheel<T> {
         first
     }
 
-    /// Returns whether the entry that is filed there is to be taken back.
+    /// Returns whether the entry that is filed there was discarded.
     fn is_discarded(&self, filed: Filed) -> bool {
         self.discarded[..self.discards as usize].iter().any(|discarded| discarded.0 == filed.0)
     }
@@ -831,8 +850,8 @@ impl<T: Timed> Wheel<T> {
     }
 }
 
-/// The keys of a list; see [`Wheel::keys_in`]. A loop of its own, as a chain of adapters takes
-/// several times as long.
+/// The keys of a list; see [`Wheel::keys_in`]. A loop of its own: a chain of adapters takes several
+/// times as long.
 struct Keys<'a> {
     blocks: &'a Store<Block, 1>,
     /// The block after this one, or the list's head.
@@ -873,13 +892,13 @@ const fn place_of(head: u32) -> (usize, usize) {
 }
 
 /// Search for the entries that come first, among all that are added in the order of their lists. It
-/// sorts twice as many as are wanted at a time, so each that is added costs the same.
+/// sorts twice the wanted number at a time, so each addition costs the same.
 struct Firsts {
     most: usize,
-    /// Each with its number, as equal deadlines are handed out in that order.
+    /// Each with its number: equal deadlines are handed out in that order.
     found: Vec<(Tick, u32, NodeKey)>,
     added: u32,
-    /// Deadline from which on an entry is not one of the first.
+    /// Entries with this deadline or a later one are not among the first.
     limit: Tick,
 }
 

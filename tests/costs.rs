@@ -22,7 +22,7 @@ const FAR: Duration = Duration::from_secs(1_000);
 /// Number of times that something is done that is to cost nothing.
 const TIMES: u32 = 10_000;
 
-/// Counts what the calling thread asks for, so that tests may run side by side.
+/// Counts the calling thread's allocations, so that tests may run side by side.
 struct Counting;
 
 #[global_allocator]
@@ -34,12 +34,12 @@ fn note() {
     CALLS.set(CALLS.get() + 1);
 }
 
-// SAFETY: every method is that of the system's allocator, which keeps the contract; counting
-// allocates nothing, as the thread-local needs neither initialisation nor a destructor.
+// SAFETY: every method calls the system's allocator, and it keeps the contract; counting allocates
+// nothing, because the thread-local needs neither initialisation nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller keeps the same contract.
         unsafe { System.alloc(layout) }
     }
 
@@ -62,7 +62,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// A waker with something to count behind it, as those of executors have.
+/// A waker with a reference count behind it, like the wakers of executors.
 struct Woken;
 
 impl Wake for Woken {
@@ -121,8 +121,8 @@ fn allocations_are_counted() {
     assert_eq!(allocator_calls(|| drop(std::hint::black_box(Box::new(1)))), 2 * u64::from(TIMES));
 }
 
-/// With one shard. A thread that finds its own taken at the moment arms in the next one, which may
-/// have to allocate its first chunk.
+/// With one shard. A thread that finds its own taken at the moment arms in the next one, and that
+/// may have to allocate its first chunk.
 fn one_shard() -> Timer {
     Timer::builder().shards(1).build().expect("the options are valid")
 }
@@ -237,7 +237,7 @@ fn no_timer_but_the_earliest_calls_the_driver() {
     assert_eq!(calls.load(Ordering::Relaxed), 0, "it was cancelled");
 }
 
-/// Only the first timer is earlier than what the driver waits for.
+/// Only the first timer is earlier than the deadline that the driver waits for.
 #[test]
 fn with_nothing_else_pending_the_first_timer_alone_calls_the_driver() {
     let (timer, mut driver, calls) = by_hand();
@@ -276,8 +276,8 @@ mod system_calls {
     /// Exit status of a child that got to its end.
     const DONE: i32 = 42;
 
-    /// Makes each later system call of this thread end the process by `SIGSYS`. Allowed are the one
-    /// that exits, and the one that reads the clock where the platform cannot do so without.
+    /// Makes each later system call of this thread end the process by `SIGSYS`. Allowed are the
+    /// call that exits, and the call that reads the clock where the platform needs one.
     fn forbid_system_calls() {
         const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
         const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -352,7 +352,7 @@ mod system_calls {
         let waker = waker();
         let mut earliest = timer.sleep(FAR / 2);
         assert!(poll(Pin::new(&mut earliest), &waker).is_pending());
-        // One that still scans may hold a lock when it is waited for.
+        // A driver that still scans may hold a lock when it is waited for.
         while !is_asleep("tourbillon") {
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -1,8 +1,8 @@
 //! Long runs with many threads. Ignored by default: `ci/stress.sh` and `ci/sanitize.sh`,
 //! in the repository, run them.
 //!
-//! Progress of a run depends on the machine, what it asserts does not: no bound on real time is
-//! among it. A wake-up that is lost shows itself as a test that does not end.
+//! Progress of a run depends on the machine, its assertions do not: none bounds real time. A
+//! wake-up that is lost shows itself as a test that does not end.
 //!
 //! - `TOURBILLON_STRESS_SECONDS`: how long each churn lasts; 3 unless set.
 //! - `TOURBILLON_STRESS_TIMERS`: timers armed where memory is counted; ten million unless set.
@@ -26,7 +26,7 @@ struct Counting;
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: each method does what the system's own does, whose contract is the same.
+// SAFETY: each method calls the system's own, with the same contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the same contract.
@@ -51,7 +51,7 @@ fn live_bytes() -> usize {
     LIVE_BYTES.load(Ordering::Relaxed)
 }
 
-/// Held by each test, since they share the count of bytes and that of wakers.
+/// Held by each test, because they share the counts of bytes and of wakers.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -149,7 +149,7 @@ impl Churner<'_> {
         while Instant::now() < end {
             (0..100).for_each(|_| self.step());
         }
-        // Half of what is left is dropped as it is, the rest has to complete.
+        // Half of the sleeps left are dropped as they are, the rest have to complete.
         self.kept.truncate(self.kept.len() / 2);
         for mut kept in self.kept.drain(..) {
             kept.sleep.reset_after(Duration::from_micros(self.random.below(1_000)));
@@ -278,7 +278,7 @@ fn churn(timer: &Timer) {
             .collect();
         churners.into_iter().map(|churner| churner.join().expect("no claim fails")).sum()
     });
-    // The last inboxes went with their threads, and what was in them.
+    // The last inboxes went with their threads and their contents.
     let stats = timer.stats();
     println!("{threads} threads, {awaited} awaited: {stats:?}");
     assert!(awaited > 0 && stats.fired > 0 && stats.cancelled > 0, "it is a churn");
@@ -343,14 +343,14 @@ fn churn_on_a_timer_driven_by_hand_loses_nothing_and_is_never_early() {
 /// Bytes that a timer may keep once everything is dropped, if no thread ever had more timers armed
 /// than its part of `peak`.
 ///
-/// - Each shard keeps three chunks of entries and three of blocks: that of the last one cancelled,
-///   that of the one released last, and an empty one. Each has 64 of 32 or 64 bytes, and as much as
-///   one more for the counts of the `Arc` that they are in.
+/// - Each shard keeps three chunks of entries and three of blocks: of the last one cancelled, of
+///   the last one released, and an empty one. Each has 64 of 32 or 64 bytes, and as much as one
+///   more for the counts of the `Arc` that they are in.
 /// - Each shard keeps the heads of its slots, in 44 groups of 256 bytes.
 /// - Each shard keeps two tables of chunks, and two lists of places in each, at 24, 4 and 4 bytes a
 ///   place. A chunk is added only when all others are full, and all but the first three have 64
 ///   entries, so there were no more than one to 64 timers, and four. A timer has at most a block
-///   for itself. A vector that doubles has room for twice what it held, or for four. A thread arms
+///   for itself. A vector that doubles has room for twice its contents, or for four. A thread arms
 ///   in its own shard or in the one beside it; it may have had its part in either, at different
 ///   times.
 fn kept_at_most(shards: usize, peak: usize) -> usize {
@@ -371,7 +371,7 @@ fn memory_is_given_back_after_ten_million_timers() {
     /// Armed by a thread in one go.
     const ROUND: usize = 160_000;
 
-    /// Arms `count` sleeps and returns them with the number of those that were over at once.
+    /// Arms `count` sleeps and returns them with the number that were over at once.
     fn armed(timer: &Timer, count: usize) -> (Vec<Sleep>, usize) {
         let mut over = 0;
         let sleeps = (0..count).map(|n| {
@@ -401,7 +401,8 @@ fn memory_is_given_back_after_ten_million_timers() {
     let _alone = alone();
     let share = setting("TOURBILLON_STRESS_TIMERS", 10_000_000).div_ceil(THREADS);
     let round = ROUND.min(share);
-    // What each thread is arming, and the half of what it armed before that its neighbour has.
+    // The sleeps that each thread is arming, and the half of its earlier ones that its neighbour
+    // has.
     let peak = THREADS * round * 3 / 2;
     let timer = Timer::builder().build().expect("the options are valid");
     let before = live_bytes();
@@ -415,7 +416,7 @@ fn memory_is_given_back_after_ten_million_timers() {
             left -= sleeps.len();
             let half = sleeps.split_off(sleeps.len() / 2);
             drop_all(sleeps, number);
-            // Sending waits for the neighbour, so one of them has to begin by receiving.
+            // Sending waits for the neighbour, so one has to begin by receiving.
             let mut half = Some(half);
             let mut send = || half.take().map(|half| to.send(half).expect("the neighbour runs"));
             if index > 0 {

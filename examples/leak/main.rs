@@ -1,6 +1,6 @@
-//! Finds a leak of timers: counts what is armed by the place that made it.
+//! Finds a leak of timers: counts the armed ones by the place that made them.
 //!
-//! A client keeps a limit for each request, and forgets to drop that of a request that failed.
+//! A client keeps a limit for each request, and forgets to drop the limit of a request that failed.
 //! `Timer::pending` shows the line, and how old its timers are.
 
 use std::collections::{BTreeMap, HashMap};
@@ -55,7 +55,7 @@ fn main() -> std::io::Result<()> {
     }
     println!("armed    oldest  made at");
     for ((file, line), ages) in &ages {
-        // In the order in which they were armed.
+        // In the order of their arming.
         println!("{:>5} {:>7} s  {file}:{line}", ages.len(), ages[0].as_secs());
     }
     let most = ages.iter().max_by_key(|(_, ages)| ages.len());

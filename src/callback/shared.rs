@@ -1,4 +1,5 @@
-//! What a callback's handle, its waker and the calls of its function share, in one allocation.
+//! State that a callback's handle, its waker and the calls of its function share, in one
+//! allocation.
 
 use alloc::task::Wake;
 use core::mem::replace;
@@ -41,7 +42,7 @@ pub(crate) trait Handle: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewDeadline {
     pub(crate) deadline: Tick,
-    /// Time from now until then, if that is what was given.
+    /// Time from now until then, if the caller gave a delay.
     pub(crate) delay: Option<Duration>,
 }
 
@@ -57,7 +58,7 @@ pub(crate) enum Reset {
     TooLate,
 }
 
-/// One allocation: that of the waker, and of the handle.
+/// The one allocation, shared by the waker and the handle.
 pub(crate) struct Shared<F> {
     stage: Mutex<Stage<F>>,
     /// Signalled when the stage is [`Stage::Over`].
@@ -82,7 +83,7 @@ pub(crate) struct Shared<F> {
 ///
 /// A reset and a new period change the time in `Waiting` and in `Called`, and no stage. `arms`
 /// counts how often [`Handle::arm`] has armed the sleep, and wraps. A thread that has looked for a
-/// driver compares it, as the sleep may have been taken out and armed again meanwhile.
+/// driver compares it, because the sleep may have been taken out and armed again meanwhile.
 enum Stage<F> {
     /// The waker is in the entry of the sleep, or on its way from there; nowhere if the deadline
     /// was never when the sleep was to be armed, or no driver could be started for it.
@@ -90,8 +91,8 @@ enum Stage<F> {
         when: When,
         function: F,
         /// Whether the sleep is armed, and a driver was seen to run since. Until then no reset
-        /// returns that it was in time, as the thread that has armed the sleep may be unable to
-        /// start a driver, and takes it out again.
+        /// returns that it was in time: the thread that has armed the sleep may be unable to start
+        /// a driver, and takes it out again.
         is_attended: bool,
         arms: u32,
     },
@@ -170,8 +171,8 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
         }
     }
 
-    /// Returns the time. Not under the lock, as a clock may be foreign code. The list of the
-    /// feature `pending` reads it there all the same; no clock is foreign where that feature is.
+    /// Returns the time. Not under the lock: a clock may be foreign code. The list of the feature
+    /// `pending` reads it there all the same; no clock is foreign where that feature is.
     fn now(&self) -> Tick {
         self.engine.get().clock().now()
     }
@@ -224,8 +225,8 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
         let _ = enqueued.map(|enqueued| enqueued.announce());
     }
 
-    /// Takes a sleep out again that was armed, as no driver can be started to fire it. Returns
-    /// false if another thread has seen one meanwhile. The next reset arms it.
+    /// Takes an armed sleep out again if no driver can be started to fire it. Returns false if
+    /// another thread has seen one meanwhile. The next reset arms it.
     fn unarm(&self) -> bool {
         let mut stage = lock(&self.stage);
         let entry = match &mut *stage {
@@ -260,7 +261,8 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
         }
     }
 
-    /// Drops what this thread has taken, the function with it, which may panic; and is over then.
+    /// Drops the values that this thread has taken, the function among them, and then is over. The
+    /// drop may panic.
     fn finish<T>(&self, taken: T) {
         struct Finish<'a, F>(&'a Shared<F>);
 
@@ -340,7 +342,7 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
         }
         let engine = self.engine.get();
         let NewDeadline { deadline, delay } = to(engine.clock());
-        // Before the lock, as a clock may be foreign code.
+        // Before taking the lock: a clock may run foreign code.
         let delay = delay.unwrap_or_else(|| engine.delay_until(deadline));
         let mut stage = lock(&self.stage);
         let (enqueued, is_attended) = match &mut *stage {
@@ -365,7 +367,7 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
         let mut stage = lock(&self.stage);
         while let Stage::Waiting { when, is_attended: false, arms, .. } = &mut *stage {
             let sleep = when.sleep_mut();
-            // Under the lock, and once, as there may be two resets.
+            // Under the lock, and once, because there may be two resets.
             let enqueued = if sleep.is_enqueued() {
                 None
             } else {
@@ -388,8 +390,8 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
                 }
             }
             stage = lock(&self.stage);
-            // Another thread may have taken it out meanwhile, and a third have armed it again, for
-            // which the driver that was seen may have ended. There is another look then.
+            // Meanwhile another thread may have taken it out, and a third have armed it again. The
+            // driver that was seen may have ended before that, so there is another look.
             if let Stage::Waiting { when, is_attended, arms, .. } = &mut *stage {
                 *is_attended |= *arms == looked_for && when.sleep().is_enqueued();
             }

@@ -62,7 +62,7 @@ impl TimeLine {
         }
     }
 
-    /// The instant of `tick`, or the nearest one that the platform can represent.
+    /// The instant of `tick`, or the nearest instant that the platform can represent.
     pub(crate) fn instant(&self, tick: Tick) -> Instant {
         if tick >= Tick::ORIGIN {
             let mut after = tick.since(Tick::ORIGIN);

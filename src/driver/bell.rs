@@ -4,7 +4,7 @@
 //!
 //! The bell is a `timerfd`. Each turn sets it to the end of the loop's wait before it publishes
 //! that (edge `bell`), and a thread that arms an earlier timer sets it to the present. Setting it
-//! takes back what it has reported.
+//! takes back an earlier report.
 
 use core::time::Duration;
 #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
@@ -76,13 +76,13 @@ mod imp {
             Ok(Self(StdArc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
         }
 
-        /// The system call takes the timer's own lock, which orders it with those of other threads.
+        /// The system call takes the timer's own lock, so calls of several threads are ordered.
         pub(super) fn set(&self, wait: Option<Duration>) {
             // Zero would be never.
             let wait = wait.map_or(Duration::ZERO, |wait| wait.max(Duration::from_nanos(1)));
             // SAFETY: numbers may be zero; 32-bit systems have padding beside them.
             let mut spec: libc::itimerspec = unsafe { core::mem::zeroed() };
-            // What is too long for the number ends early, and the next turn sets it again.
+            // A wait too long for the number ends early, and the next turn sets it again.
             spec.it_value.tv_sec = wait.as_secs().try_into().unwrap_or(libc::time_t::MAX);
             spec.it_value.tv_nsec = wait.subsec_nanos() as _;
             // SAFETY: the descriptor is open, and is a timer's. `spec` is valid for reads, and the

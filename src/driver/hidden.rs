@@ -134,7 +134,7 @@ impl Page {
 
     fn end_worker(&self) {
         if let Some(worker) = self.worker.take() {
-            // A message that is on its way must not call what is dropped.
+            // A message on its way must not call a dropped closure.
             worker.set_onmessage(&JsValue::NULL);
             worker.terminate();
         }

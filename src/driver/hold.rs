@@ -182,7 +182,7 @@ impl<F: Future> Future for Tracked<F> {
 #[derive(Debug)]
 struct Track {
     tracker: StdArc<Tracker>,
-    /// The tracker, as the inner future's waker.
+    /// The inner future's waker: the tracker.
     waker: Waker,
 }
 
@@ -205,7 +205,7 @@ struct Runnable {
     /// Waker of the last poll, until it is woken.
     waker: Option<Waker>,
     /// True if a wake-up is followed by a poll. Not once the future is ready or gone. Nor in a
-    /// child process until it is polled there, as its parent's waker may be behind a lock.
+    /// child process until it is polled there: its parent's waker may be behind a lock.
     awaits_poll: bool,
 }
 

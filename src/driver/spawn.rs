@@ -13,7 +13,7 @@ use crate::fork::PerProcess;
 use crate::sync::{Mutex, MutexGuard, StdArc, lock};
 
 pin_project! {
-    /// A future for an executor to run: a [`Tracked`] one that sends its output.
+    /// A [`Tracked`] future for an executor to run. It sends its output.
     ///
     /// Made by [`VirtualClock::spawn`](crate::virtual_time::VirtualClock::spawn), and passed to the
     /// executor's function.
@@ -70,9 +70,9 @@ impl<F: Future> Future for Sending<F> {
 
 /// The output of a task, to be awaited.
 ///
-/// Made by [`VirtualClock::spawn`](crate::virtual_time::VirtualClock::spawn), with what the
-/// executor's function returned. Dropping it drops that value too: a handle of tokio then detaches
-/// the task, and one of smol cancels it.
+/// Made by [`VirtualClock::spawn`](crate::virtual_time::VirtualClock::spawn), with the return value
+/// of the executor's function. Dropping it drops that value too: a handle of tokio then detaches
+/// the task, and smol's cancels it.
 ///
 /// # Cancel safety
 ///
@@ -89,8 +89,8 @@ pub struct Spawned<T, R> {
 }
 
 impl<T, R> Spawned<T, R> {
-    /// Returns what the executor's function returned, to abort or detach the task by. The output
-    /// is lost.
+    /// Returns the return value of the executor's function, to abort or detach the task by. The
+    /// output is lost.
     pub fn into_handle(self) -> R {
         self.handle
     }
@@ -157,7 +157,7 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// The output on its way. A child process, which has no tasks of its parent's, has another.
+/// The output on its way. A child process has another, and none of its parent's tasks.
 struct Shared<T>(StdArc<PerProcess<Mutex<Slot<T>>>>);
 
 struct Slot<T> {

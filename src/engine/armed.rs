@@ -1,7 +1,7 @@
 //! Which sleeps are armed, and where each was made, with the feature `pending`.
 //!
-//! Without it all of this is empty, and a sleep is no larger. What needs the engine takes how to
-//! get it: to look up the global one is a load, which is not made for nothing.
+//! Without it all of this is empty, and a sleep is no larger. Functions that need the engine take a
+//! way to get it: to look up the global one is a load, not made for nothing.
 
 #[cfg(all(feature = "pending", not(target_os = "none")))]
 pub use imp::Pending;
@@ -24,15 +24,15 @@ mod imp {
     #[derive(Clone, Copy, Debug)]
     #[non_exhaustive]
     pub struct Pending {
-        /// Place in the program that made the sleep, or what the sleep is part of.
+        /// Place in the program that made the sleep, or made the object around it.
         pub place: &'static Location<'static>,
-        /// Instant at which it is due.
+        /// When it is due.
         pub deadline: Instant,
         /// Time since it was armed.
         pub age: Duration,
     }
 
-    /// The armed sleeps of an engine, in the order in which they were armed.
+    /// The armed sleeps of an engine, in the order they were armed in.
     pub(crate) struct Armed {
         rows: Mutex<Rows>,
     }

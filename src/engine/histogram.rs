@@ -83,8 +83,8 @@ impl Histogram {
     /// ```
     pub fn percentile(&self, percent: f64) -> Duration {
         let count = self.count();
-        // Rounded up, so that at least so many are covered; divided last, so that what comes out
-        // even is not. The conversion saturates.
+        // Rounded up, so that at least so many are covered; divided last, so that a result that
+        // comes out even is not. The conversion saturates.
         let exact = percent * count as f64 / 100.0;
         let rank = (exact as u64).saturating_add(u64::from(exact > (exact as u64) as f64));
         let rank = rank.clamp(count.min(1), count);
@@ -104,7 +104,7 @@ impl Histogram {
     /// The buckets that are not empty, in ascending order: the inclusive upper end of each, and how
     /// many timers it counts.
     ///
-    /// Use it to export the histogram. The difference of two snapshots' buckets is what was counted
+    /// Use it to export the histogram. The difference of two snapshots' buckets is the count
     /// between them.
     ///
     /// # Examples
@@ -127,8 +127,8 @@ impl Histogram {
 
     #[inline]
     pub(crate) fn record(&mut self, lateness_ns: u64) {
-        // There is one for each value. The message of a check that can panic is formatted, by what
-        // is a tenth of all that a sleep adds to a bundle.
+        // There is one for each value. A check that can panic formats a message, by code that is a
+        // tenth of all that a sleep adds to a bundle.
         if let Some(count) = self.counts.get_mut(bucket_of(lateness_ns)) {
             *count += 1;
         }

@@ -1,4 +1,4 @@
-//! Values that each shard has one of.
+//! One value for each shard.
 
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -19,7 +19,8 @@ pub(super) fn home(shards: usize) -> usize {
     if ONE_SHARD { 0 } else { thread_index() & (shards - 1) }
 }
 
-/// All shards of an engine.
+/// All shards of an engine. In one lock for all, threads would meet, and one inbox for all would
+/// cost each timer a hand-over.
 pub(super) struct AllShards(ManuallyDrop<PerShard<CachePadded<Lock<Shard>>>>);
 
 impl AllShards {

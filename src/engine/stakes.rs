@@ -1,5 +1,8 @@
 //! References of sleeps to an engine, counted apart for each shard, so that threads of different
 //! shards count on different cache lines.
+//!
+//! Not done: a count beside the shard's lock, a protocol of its own in unsafe code; and a count
+//! under that lock, since a sleep that was never armed may be the last to hold the engine.
 
 use crate::engine::Engine;
 use crate::engine::per_shard::home;

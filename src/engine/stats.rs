@@ -48,12 +48,13 @@ pub struct Stats {
     /// the first.
     pub waker_panics: u64,
     /// The longest that a waker or a [callback](crate::callback::Callback) kept the driver so far,
-    /// by the timer's clock. The one that is under way counts with the time that it has taken: one
-    /// that never returns shows as a length that grows.
+    /// by the timer's clock. The call under way counts with the time that it has taken: a call that
+    /// never returns shows as a length that grows.
     ///
-    /// Wakers of a crowd that take less than 10 us on average are measured up to 64 together, so a
-    /// long one may be off by what those beside it took. Where few are due at a time, each is
-    /// measured by itself.
+    /// On Linux, wakers of a crowd that take less than 10 us on average are measured up to 64
+    /// together, but for no more than 10 ms. So a long one may be off by what those before it took.
+    /// Where few are due at a time, or the [limit](crate::timer::Builder::slow_call_limit) is below
+    /// 20 ms, each is measured by itself.
     pub longest_call: Duration,
     /// Number of calls that took longer than the [limit](crate::timer::Builder::slow_call_limit),
     /// 100 ms by default.

@@ -1,6 +1,6 @@
 //! Inputs of the fuzz targets: those that are kept, and the numbers in one.
 
-/// What is left of an input. Past its end there are zeros.
+/// The rest of an input. Past its end there are zeros.
 pub(super) struct Bytes<'a> {
     pub(super) left: &'a [u8],
 }

@@ -1,5 +1,5 @@
-//! What the loom models share: a timer on a clock that they move, and
-//! wakers that are counted.
+//! Parts that the loom models share: a timer on a clock that they move, and wakers that are
+//! counted.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -57,7 +57,7 @@ impl Harness {
         Sleep::new(self.timer.engine_ref(), at(nanos))
     }
 
-    /// A sleep that is armed, and what it was polled with.
+    /// A sleep that is armed, and the signal it was polled with.
     pub(crate) fn armed(&self, nanos: u64) -> (Sleep, Arc<Signal>) {
         let (mut sleep, signal) = (self.sleep(nanos), Signal::new());
         assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
@@ -201,7 +201,8 @@ pub(crate) fn poll_with(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
 }
 
 /// Returns what `action` does, or `None` if it panics. Where a thread could not be started, the
-/// panic prints nothing; one of another thread of the model, at the same time, prints its message.
+/// panic prints nothing; a panic of another thread of the model, at the same time, prints its
+/// message.
 pub(crate) fn quietly<R>(action: impl FnOnce() -> R) -> Option<R> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

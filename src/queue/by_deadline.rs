@@ -10,12 +10,12 @@ use crate::sync::{Ordering, SetOnce};
 use crate::tick::Tick;
 use crate::wheel::{self, Allowance, Filed, Memory, Place, Timed, Turned};
 
-/// Part of an entry that the wheel holds. Atomic only because a wheel shares what it stores: only
-/// the owner of the queue reaches it.
+/// Part of an entry that the wheel holds. Atomic only because a wheel shares its entries: the owner
+/// of the queue alone reaches it.
 struct Entry {
     deadline: AtomicU64,
     place: Place,
-    /// Its index in the slab; plus [`LISTED`], if it is one of the known first ones.
+    /// Its index in the slab; plus [`LISTED`] while it is in [`ByDeadline::firsts`].
     index: AtomicU32,
 }
 
@@ -36,7 +36,7 @@ impl Entry {
         self.index.store(index, Ordering::Relaxed);
     }
 
-    /// Its index in the slab, and whether it is one of the known first ones.
+    /// Its index in the slab, and whether it is listed.
     #[inline]
     fn index(&self) -> (u32, bool) {
         // ORDERING: Relaxed; as above.
@@ -44,7 +44,7 @@ impl Entry {
         (index & !LISTED, index & LISTED != 0)
     }
 
-    /// Notes whether it is one of the known first ones.
+    /// Notes whether it is listed in [`ByDeadline::firsts`].
     fn list(&self, is_listed: bool) {
         let (index, _) = self.index();
         // ORDERING: Relaxed; threads that find the same entries first all store the same.
@@ -63,15 +63,16 @@ impl Timed for Entry {
     }
 }
 
-/// The entry of the wheel; `None` of one that never expires.
+/// The entry's key in the wheel; `None` if it never expires.
 type Position = Option<wheel::NodeKey>;
 
 /// Entries that are walked each time that the first is asked for. If there are more in the first
-/// slot, a walk finds the next ones too.
+/// slot, a walk finds the next ones too. A bound for each block would leave a walk of all blocks,
+/// and to file them at finer levels, the wheel would have to pass deadlines that may still come.
 const FEW: usize = 8;
 
-/// Entries that are known to be the first after a walk, at most. With those that are inserted ahead
-/// of them there are fewer than twice as many.
+/// Entries that are known to be the first after a walk, at most. Inserts ahead of them may add
+/// fewer than as many again.
 const FIRSTS_MAX: usize = 1_024;
 
 /// A wheel of the places of entries.
@@ -79,8 +80,8 @@ pub(super) struct ByDeadline {
     wheel: Wheel<Entry>,
     /// The deadline that the wheel is being turned to, if there may be more entries of it.
     turning_to: Option<Tick>,
-    /// The entries that are due first, the first one last, if that was asked for and one of them is
-    /// left; all others are due after these. Each is marked as [`LISTED`].
+    /// The entries that are due first, in reverse order, since somebody asked for the first, and
+    /// until all of them have left. All others are due after these. Each is marked as [`LISTED`].
     firsts: SetOnce<Vec<(Tick, wheel::NodeKey)>>,
 }
 
@@ -92,8 +93,8 @@ impl From<Tick> for ByDeadline {
 }
 
 impl ByDeadline {
-    /// Turns the wheel to `goal`, or until so many entries have come out of it; returns the last,
-    /// and whether it is one of the known first ones.
+    /// Turns the wheel to `goal`, or until so many entries have come out of it. Returns the last,
+    /// and whether it is listed.
     fn turn(&mut self, goal: Tick, expiries: usize) -> (Option<(u32, bool)>, Turned) {
         let mut due = None;
         let turned =
@@ -103,7 +104,7 @@ impl ByDeadline {
         (due, turned)
     }
 
-    /// Walks a slot, and marks what it finds.
+    /// Walks a slot, and marks its first entries.
     fn find_firsts(&self) -> Vec<(Tick, wheel::NodeKey)> {
         let most = self.wheel.len().isqrt().clamp(FEW, FIRSTS_MAX);
         let firsts = self.wheel.firsts(most);
@@ -111,7 +112,8 @@ impl ByDeadline {
         firsts
     }
 
-    /// Notes an entry that was filed, behind equal ones, if it is now one of the first.
+    /// Lists an entry that was just filed, behind equal ones, if the last listed entry is due after
+    /// it.
     #[cold]
     fn note_filed(
         firsts: &mut Vec<(Tick, wheel::NodeKey)>,
@@ -132,7 +134,7 @@ impl ByDeadline {
         }
     }
 
-    /// Forgets one of the known first ones, which leaves the wheel.
+    /// Takes an entry that leaves the wheel off the list.
     #[cold]
     fn forget(&mut self, deadline: Tick, key: wheel::NodeKey) {
         let firsts = self.firsts.get_mut().expect("the first ones are known");
@@ -180,14 +182,14 @@ impl Order for ByDeadline {
     fn take_due<T>(&mut self, slab: &mut Slab<T, Self::Position>, now: Tick) -> Option<u32> {
         loop {
             // From deadline to deadline, since a turn past several hands them out by the slot. The
-            // wheel files what is left of each slot at a finer level, so to look for the earliest
-            // deadline costs no more than that, and equal ones cost no look.
+            // wheel files the rest of each slot at a finer level, so a look for the earliest
+            // deadline costs no more than that, and equal deadlines cost no look.
             let goal = match self.turning_to {
                 Some(goal) => goal,
                 None if self.wheel.next_due()? > now => return None,
                 None => match self.wheel.first_due()? {
                     earliest if earliest <= now => earliest,
-                    // The bound was that of an entry withdrawn. Entries ahead are filed finely, so
+                    // The bound belonged to an entry withdrawn. Entries ahead are filed finely, so
                     // that the next such bound is not found out by a walk past them all again.
                     _ => {
                         self.turn(now, usize::MAX);
@@ -211,7 +213,7 @@ impl Order for ByDeadline {
     }
 
     fn bound<T>(&mut self, _slab: &Slab<T, Self::Position>) -> Tick {
-        // What is still filed has a bound, and would be waited for.
+        // An entry that is still filed has a bound, and would be waited for.
         self.wheel.take_back_discarded();
         self.wheel.next_due().unwrap_or(Tick::NEVER)
     }
@@ -345,7 +347,7 @@ mod tests {
             }
             assert!(places.iter().copied().eq(0..40 * entries_of_slot as u32));
         }
-        // Nor where those that were removed share it.
+        // Nor where removed entries share it.
         let (mut order, mut slab) = filled((0..20).chain([1 << 36]));
         for index in 0..19 {
             order.withdraw(&mut slab, index);

@@ -18,36 +18,12 @@ use crate::timer::{Timer, never};
 ///
 /// The queue has its own timing wheel, and one [`Sleep`](crate::Sleep) for all entries. So an entry
 /// costs no allocation and no lock, and one task can wait for all of them. The
-/// [`queue`](crate::queue) module describes what it shares with
-/// [`TimeoutQueue`](crate::queue::TimeoutQueue): the order of entries, wake-ups, and polls after
-/// the end. `TimeoutQueue` is cheaper where all entries have the same delay.
+/// [`queue`](crate::queue) module describes the order of entries, wake-ups, and polls after the
+/// end: they are the same in a [`TimeoutQueue`](crate::queue::TimeoutQueue). `TimeoutQueue` is
+/// cheaper where all entries have the same delay.
 ///
 /// Inserting, removing and resetting take the same time however many entries there are. An empty
 /// queue takes less than 1,000 bytes, and each entry 21 and its value.
-///
-/// # Differences from `tokio_util::time::DelayQueue`
-///
-/// - It needs no runtime, and works on any executor and on virtual clocks.
-/// - Any duration is valid: [`Duration::MAX`] makes an entry that never expires. Tokio's panics
-///   beyond two years.
-/// - Deadlines are exact, and equal deadlines expire in the order in which they were set. Tokio's
-///   are rounded up to milliseconds, and equal ones expire in any order.
-/// - A [`Key`] is never used twice, so a stale key is recognised. There is no `compact`, which
-///   gives tokio's keys a second meaning.
-/// - Removing or postponing the earliest entry leaves its wake-up in place.
-/// - `try_reset`, `try_reset_at`, `try_deadline`, `get`, `get_mut` and `pop_expired` are additions.
-///
-/// # Cancel safety
-///
-/// Dropping a future that waits for the next entry loses none. Dropping the queue drops its
-/// values and cancels its sleep.
-///
-/// # Panics
-///
-/// A poll panics as that of a [`Sleep`](crate::Sleep) does, if the driver thread cannot be
-/// started; no entry is lost. Inserting panics if the queue holds 2^31 entries. A poll and every
-/// method that may wake the waiting task pass on the panic of a waker; the queue is then as before
-/// the call.
 ///
 /// # Examples
 ///
@@ -72,13 +48,37 @@ use crate::timer::{Timer, never};
 /// assert_eq!(expired, ["a second", "an hour", "a minute"]);
 /// # std::io::Result::Ok(())
 /// ```
+///
+/// # Differences from `tokio_util::time::DelayQueue`
+///
+/// - It needs no runtime, and works on any executor and on virtual clocks.
+/// - Any duration is valid: [`Duration::MAX`] makes an entry that never expires. Tokio's panics
+///   beyond two years.
+/// - Deadlines are exact, and equal deadlines expire in the order of setting. Tokio's are rounded
+///   up to milliseconds, and equal ones expire in any order.
+/// - A [`Key`] is never used twice, so a stale key is recognised. There is no `compact`, which
+///   gives tokio's keys a second meaning.
+/// - Removing or postponing the earliest entry leaves its wake-up in place.
+/// - `try_reset`, `try_reset_at`, `try_deadline`, `get`, `get_mut` and `pop_expired` are additions.
+///
+/// # Cancel safety
+///
+/// Dropping a future that waits for the next entry loses none. Dropping the queue drops its
+/// values and cancels its sleep.
+///
+/// # Panics
+///
+/// Polling it panics as polling a [`Sleep`](crate::Sleep) does, if the driver thread cannot be
+/// started; no entry is lost. Inserting panics if the queue holds 2^31 entries. A poll and every
+/// method that may wake the waiting task pass on the panic of a waker; the queue is then as before
+/// the call.
 #[must_use = "a queue hands out nothing unless it is polled"]
 pub struct DelayQueue<T> {
     queue: Queue<T, ByDeadline>,
 }
 
 impl<T> DelayQueue<T> {
-    /// Creates an empty queue on the process-wide timer.
+    /// Creates an empty queue on the [current timer](crate::Timer::current).
     ///
     /// # Examples
     ///
@@ -97,7 +97,8 @@ impl<T> DelayQueue<T> {
         Self { queue: Queue::new(timer.never(), ByDeadline::from) }
     }
 
-    /// Creates an empty queue on the process-wide timer, with room for `capacity` entries.
+    /// Creates an empty queue on the [current timer](crate::Timer::current), with room for
+    /// `capacity` entries.
     ///
     /// # Panics
     ///
@@ -240,11 +241,11 @@ impl<T> DelayQueue<T> {
 
     /// The key of the entry that expires next; `None` if none ever does.
     ///
-    /// A call may have to walk one slot of the wheel. That holds the entries which are due at about
-    /// the same time, and if that is far off, they may be most of the queue: some milliseconds for
-    /// a million. It remembers the earliest of them, as many as the square root of the queue's
-    /// length, up to 1,024, in 32 KiB at most. So a loop that peeks and removes what it got walks
-    /// once for that many.
+    /// A call may have to walk one slot of the wheel. The slot holds entries that are due at about
+    /// the same time. If that time is far off, it may hold most of the queue: some milliseconds for
+    /// a million. The queue remembers the earliest of them, as many as the square root of its
+    /// length, up to 1,024, in 32 KiB at most. So a loop that peeks and removes walks once for that
+    /// many entries.
     ///
     /// # Examples
     ///
@@ -290,5 +291,5 @@ impl<T> fmt::Debug for DelayQueue<T> {
     }
 }
 
-// What `DelayQueue` says of its size.
+// The sizes that the docs of `DelayQueue` promise.
 const _: () = assert!(cfg!(tourbillon_model) || size_of::<DelayQueue<()>>() < 1_000);

@@ -154,7 +154,7 @@ macro_rules! queue_methods {
             self.queue.poll_expired(cx)
         }
 
-        /// The number of entries, including those that are due and not handed out yet.
+        /// The number of entries, including due entries that are not handed out yet.
         pub fn len(&self) -> usize {
             self.queue.len()
         }

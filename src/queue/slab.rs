@@ -6,14 +6,14 @@ use core::num::NonZeroU64;
 use crate::queue::Key;
 use crate::tick::Tick;
 
-/// Entries a queue may hold: what numbers of 32 bits can tell apart, with room to spare for the
+/// Entries a queue may hold: numbers of 32 bits tell so many apart, with room to spare for the
 /// wheel's.
 pub(crate) const ENTRIES: usize = 1 << 31;
 
 /// No slot.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 
-/// The entries of one queue. `P` is what its order notes about each.
+/// The entries of one queue. `P` is the note that its order keeps of each.
 pub(crate) struct Slab<T, P> {
     slots: Vec<Slot<T, P>>,
     /// First free slot, chained through [`Slot::Free`].
@@ -121,7 +121,7 @@ impl<T, P> Slab<T, P> {
         }
     }
 
-    /// Drops all values, and keeps their room. Empty even if one of the drops panics.
+    /// Drops all values, and keeps their room. Empty even if a drop panics.
     pub(crate) fn clear(&mut self) {
         self.free = NO_SLOT;
         self.len = 0;

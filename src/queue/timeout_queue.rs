@@ -19,26 +19,14 @@ use crate::timer::{Timer, never};
 ///
 /// Since the duration is the same for all, entries expire in the order of their arrival, and a
 /// linked list replaces the wheel (libevent's common timeouts). A push is an append, and a refresh
-/// moves the entry to the back. Neither touches the one [`Sleep`](crate::Sleep) of the queue: that
-/// is armed for the first entry, and when it ends, for the entry that is first then. The
-/// [`queue`](crate::queue) module describes what it shares with
-/// [`DelayQueue`](crate::queue::DelayQueue): the order of entries, wake-ups, and polls after the
-/// end.
+/// moves the entry to the back. Neither touches the queue's one [`Sleep`](crate::Sleep): it is
+/// armed for the first entry, and when it ends, for the first entry of that time. The
+/// [`queue`](crate::queue) module describes the order of entries, wake-ups, and polls after the
+/// end, all as in a [`DelayQueue`](crate::queue::DelayQueue).
 ///
 /// Use it where one task manages many entries: to push and expire an entry costs less than to arm
 /// and fire a [`Sleep`](crate::Sleep). Where each entry has its own task, use a sleep in that task:
 /// its [`reset`](crate::Sleep::reset) to a later deadline is a store.
-///
-/// # Cancel safety
-///
-/// Dropping a future that waits for the next entry loses none. Dropping the queue drops its
-/// values and cancels its sleep.
-///
-/// # Panics
-///
-/// A poll panics as that of a [`Sleep`](crate::Sleep) does, if the driver thread cannot be started;
-/// no entry is lost. Pushing panics if the queue holds 2^31 entries. A poll and every method that
-/// may wake the waiting task pass on the panic of a waker; the queue is then as before the call.
 ///
 /// # Examples
 ///
@@ -63,6 +51,18 @@ use crate::timer::{Timer, never};
 /// assert_eq!(expired.into_inner(), "second");
 /// # std::io::Result::Ok(())
 /// ```
+///
+/// # Cancel safety
+///
+/// Dropping a future that waits for the next entry loses none. Dropping the queue drops its
+/// values and cancels its sleep.
+///
+/// # Panics
+///
+/// Polling it panics as polling a [`Sleep`](crate::Sleep) does, if the driver thread cannot be
+/// started; no entry is lost. Pushing panics if the queue holds 2^31 entries. A poll and every
+/// method that may wake the waiting task pass on the panic of a waker; the queue is then as before
+/// the call.
 #[must_use = "a queue hands out nothing unless it is polled"]
 pub struct TimeoutQueue<T> {
     queue: Queue<T, ByArrival>,
@@ -70,8 +70,8 @@ pub struct TimeoutQueue<T> {
 }
 
 impl<T> TimeoutQueue<T> {
-    /// Creates an empty queue on the process-wide timer. Its entries expire `duration` after they
-    /// were pushed or refreshed.
+    /// Creates an empty queue on the [current timer](crate::Timer::current). Its entries expire
+    /// `duration` after they were pushed or refreshed.
     ///
     /// They never expire if `duration` is longer than the time line, some 438 years.
     ///
@@ -95,7 +95,8 @@ impl<T> TimeoutQueue<T> {
         Self { queue: Queue::new(timer.never(), |_| ByArrival::new()), duration }
     }
 
-    /// Creates an empty queue on the process-wide timer, with room for `capacity` entries.
+    /// Creates an empty queue on the [current timer](crate::Timer::current), with room for
+    /// `capacity` entries.
     ///
     /// # Panics
     ///

@@ -22,8 +22,8 @@ pin_project! {
         source: Source<S>,
         // Fewer than `max`.
         items: Vec<S::Item>,
-        // Ends when what is there may be delivered. Left armed after a full chunk, since putting
-        // it off for the next costs less than arming it anew.
+        // Ends when the chunk may be delivered, full or not. Left armed after a full chunk, since
+        // putting it off for the next costs less than arming it anew.
         sleep: Sleep,
         max: usize,
         limit: Duration,

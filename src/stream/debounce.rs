@@ -19,7 +19,7 @@ pin_project! {
         #[pin]
         source: Source<S>,
         held: Option<S::Item>,
-        // Ends when what is held may be delivered.
+        // Ends when the held item may be delivered.
         sleep: Sleep,
         quiet: Duration,
     }

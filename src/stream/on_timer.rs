@@ -9,10 +9,10 @@ use crate::timer::Timer;
 
 /// A chain of adapters on one timer, from [`StreamExt::on_timer`](super::StreamExt::on_timer).
 ///
-/// Its methods are those of [`StreamExt`](super::StreamExt), each with this timer in place of the
-/// process-wide one, which no part of the chain uses. It is no stream itself, so that nothing
-/// leaves the chain without a word: [`through`](Self::through) is for the adapters of other
-/// crates, and [`into_stream`](Self::into_stream) ends it.
+/// It has the methods of [`StreamExt`](super::StreamExt), each with this timer. No part of the
+/// chain uses the process-wide timer. It is no stream itself, so that nothing leaves the chain
+/// without a word: [`through`](Self::through) is for the adapters of other crates, and
+/// [`into_stream`](Self::into_stream) ends it.
 /// [`timeout_repeating`](super::StreamExt::timeout_repeating) is on the timer of its interval, and
 /// goes through too.
 #[derive(Debug)]
@@ -80,8 +80,8 @@ impl<'a, S: Stream> OnTimer<'a, S> {
         self.through(|stream| Delay::new(stream, span, sleep))
     }
 
-    /// Applies what another crate has, such as `map` and `filter` of `futures`, and continues the
-    /// chain with the stream that it returns.
+    /// Applies an adapter of another crate, such as `map` or `filter` of `futures`, and continues
+    /// the chain with the stream that it returns.
     pub fn through<T: Stream>(self, apply: impl FnOnce(S) -> T) -> OnTimer<'a, T> {
         OnTimer { stream: apply(self.stream), timer: self.timer }
     }

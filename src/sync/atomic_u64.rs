@@ -1,5 +1,5 @@
-//! `AtomicU64` for processors without, where there is no operating system. The one of
-//! `portable-atomic` is a lock that spins, and an interrupt handler would spin for ever.
+//! `AtomicU64` for processors without, where there is no operating system. `portable-atomic`'s is a
+//! lock that spins, and an interrupt handler would spin for ever.
 
 use core::cell::Cell;
 use core::fmt;

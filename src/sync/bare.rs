@@ -1,6 +1,6 @@
-//! Sharing memory without an operating system: what excludes others is a critical section, which is
-//! whatever the program's implementation of the crate `critical-section` makes it. On one core it
-//! keeps interrupts out, so an interrupt handler may arm and drop sleeps.
+//! Sharing memory without an operating system: a critical section excludes others, in whatever form
+//! the program's implementation of the crate `critical-section` gives it. On one core it keeps
+//! interrupts out, so an interrupt handler may arm and drop sleeps.
 
 use core::cell::Cell;
 use core::convert::Infallible;
@@ -15,7 +15,7 @@ pub(crate) use crate::sync::StdArc as Arc;
 pub(crate) use crate::sync::cell::UnsafeCell;
 pub(crate) use crate::sync::whole::AtomicU64;
 
-/// Where all callers are at home, as they share a shard: a critical section excludes them anyway.
+/// Home of all callers, in one shard: a critical section excludes them anyway.
 pub(crate) struct Home;
 
 impl Home {
@@ -32,7 +32,7 @@ pub(crate) fn thread_index() -> usize {
     0
 }
 
-/// The calling thread. A program has one, and an interrupt handler counts as that: what it
+/// The calling thread. A program has one, and an interrupt handler counts as that: the code that it
 /// interrupted cannot be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadId;
@@ -46,13 +46,13 @@ pub(crate) type SpawnError = Infallible;
 
 /// A value that is touched within a critical section only.
 pub(crate) struct Lock<T> {
-    /// Finds who locks twice, which a critical section allows.
+    /// Finds a second lock by the same thread: a critical section allows it.
     taken: Cell<bool>,
     value: UnsafeCell<T>,
 }
 
 /// Access to the value, and a critical section, until dropped. Guards are dropped in the reverse of
-/// the order in which they are made.
+/// the order they are made in.
 pub(crate) struct LockGuard<'a, T> {
     lock: &'a Lock<T>,
     restore: RestoreState,
@@ -87,7 +87,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// Nobody waits, as there are no threads.
+/// Nobody waits: there are no threads.
 #[derive(Debug)]
 pub(crate) struct Waiters;
 
@@ -96,7 +96,7 @@ impl Waiters {
         Self
     }
 
-    /// Returns at once, which is for no reason.
+    /// Returns at once, spuriously.
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         guard
     }
@@ -111,7 +111,7 @@ impl<T> Deref for LockGuard<'_, T> {
 
     fn deref(&self) -> &T {
         // SAFETY: the guard exists, so this is within a critical section, and it alone set `taken`:
-        // nobody else touches the value until the guard is dropped, which the borrow forbids.
+        // nobody else touches the value until the guard is dropped, and the borrow forbids that.
         self.lock.value.with(|value| unsafe { &*value })
     }
 }
@@ -183,7 +183,7 @@ impl<T> SetOnce<T> {
         })
     }
 
-    /// `make` may be called though the value is set meanwhile, as it runs in no critical section.
+    /// `make` may be called though the value is set meanwhile: it runs in no critical section.
     pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         if let Some(value) = self.get() {
             return value;

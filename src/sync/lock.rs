@@ -96,8 +96,8 @@ mod spin {
 
         #[inline]
         pub(crate) fn try_lock(&self) -> Option<LockGuard<'_, T>> {
-            // ORDERING: Acquire, the partner of the Release in `drop`: what the last holder wrote
-            // is seen by the next. Relaxed on failure: nothing is read then. Loom
+            // ORDERING: Acquire, the partner of the Release in `drop`: the next holder sees the
+            // last one's writes. Relaxed on failure: nothing is read then. Loom
             // `the_lock_excludes_and_publishes`.
             self.taken
                 .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
@@ -135,9 +135,9 @@ mod spin {
             }
         }
 
-        /// Lets those who wait for the lock have it, for a while: for the thread that has released
-        /// it and is about to take it again. Waits for some microseconds at most, as one of them
-        /// may be asleep.
+        /// Lets waiting threads have the lock, for a while: for the thread that has released it and
+        /// is about to take it again. Waits for some microseconds at most: a waiting thread may be
+        /// asleep.
         #[inline]
         pub(crate) fn give_way(&self) {
             if !ONE_THREAD && self.is_waited_for() {
@@ -169,7 +169,7 @@ mod spin {
         #[inline]
         fn deref(&self) -> &T {
             // SAFETY: the guard exists, so this thread set `taken` and nobody else touches the
-            // value until the guard is dropped, which the returned borrow forbids.
+            // value until the guard is dropped, and the returned borrow forbids that.
             self.lock.value.with(|value| unsafe { &*value })
         }
     }
@@ -207,8 +207,8 @@ mod spin {
 
         use super::Lock;
 
-        /// Tries twice, as the second try finds out what the first may have done to a lock that
-        /// was taken. Returns how often it got it.
+        /// Tries twice: the second try finds out whether the first has harmed a lock that was
+        /// taken. Returns how often it got it.
         fn add_twice(lock: &Lock<usize>) -> usize {
             (0..2).filter_map(|_| lock.try_lock().map(|mut value| *value += 1)).count()
         }

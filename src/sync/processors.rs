@@ -4,9 +4,9 @@
 /// be asked for.
 ///
 /// Unlike `std`'s count, it does not heed how much of their time a control group of Linux has. That
-/// is in files: to read them takes longer than to make an engine, and the code is a tenth of what a
-/// first `sleep` adds to a program. A quota bounds the time of all processors together. Its threads
-/// still run on all of them.
+/// is in files: to read them takes longer than to make an engine, and the code is a tenth of all
+/// that a first `sleep` adds to a program. A quota bounds the time of all processors together. Its
+/// threads still run on all of them.
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 pub(crate) fn processors() -> usize {
     // SAFETY: a set of bits; without any it is empty.

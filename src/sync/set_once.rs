@@ -44,8 +44,8 @@ mod race {
         /// The value, if it is set.
         #[inline]
         pub(crate) fn get(&self) -> Option<&T> {
-            // ORDERING: Acquire, the partner of the Release in `publish`: what was written to the
-            // value before it was published is seen. Loom `threads_that_set_a_value_agree_on_it`.
+            // ORDERING: Acquire, the partner of the Release in `publish`: all writes to the value
+            // before its publication are seen. Loom `threads_that_set_a_value_agree_on_it`.
             let value = self.value.load(Ordering::Acquire);
             // SAFETY: null, or from the `Box` of the thread that published it. Nobody has a mutable
             // reference to it, and it is freed by the drop of `self`, which `&self` forbids.
@@ -121,7 +121,7 @@ mod race {
         }
     }
 
-    // SAFETY: it owns a value, which goes with it: `T: Send`.
+    // SAFETY: it owns a value, and takes it along: `T: Send`.
     unsafe impl<T: Send> Send for SetOnce<T> {}
     // SAFETY: shared access gives shared access to the value (`T: Sync`), and lets another thread
     // set the value that this one drops (`T: Send`).
@@ -135,7 +135,7 @@ mod race {
 
         use super::SetOnce;
 
-        /// A number, each access to which loom checks; and a count of what is dropped.
+        /// A number whose accesses loom checks; and a count of the values alive.
         struct Value(UnsafeCell<u32>, Arc<()>);
 
         // SAFETY: written before it is shared, and only read from then on, as loom checks.
@@ -156,7 +156,7 @@ mod race {
         }
 
         /// Two threads make a value, and one looks whether there is one. Oracle: they see the same;
-        /// loom's checks of the cell, which is written before it is published; and the count.
+        /// loom's checks of the cell, written before its publication; and the count.
         #[test]
         fn threads_that_set_a_value_agree_on_it() {
             loom::model(|| {
@@ -216,7 +216,8 @@ mod race {
             }
         }
 
-        /// As `OnceLock` would, for ever: one that makes the value waits for one that makes it too.
+        /// As `OnceLock` would, for ever: a thread that makes the value waits for another that
+        /// makes it too.
         #[test]
         fn nobody_waits_while_a_value_is_made() {
             let once = SetOnce::new();

@@ -8,10 +8,10 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// An instant of the clock that was given to the timer: the time since that began, in nanoseconds.
 ///
-/// An instant counts 584 years. Its methods are those of `std`'s, except that there is no `now` and
-/// no `elapsed`, as it belongs to no clock in particular; [`Timer::now`](crate::Timer::now) is the
-/// present. [`from_ticks`](Self::from_ticks) and [`to_ticks`](Self::to_ticks) exchange it for the
-/// ticks of a hardware counter, of embassy-time or of fugit.
+/// An instant counts 584 years. It has the methods of `std`'s, except `now` and `elapsed`: it
+/// belongs to no clock in particular. [`Timer::now`](crate::Timer::now) is the present.
+/// [`from_ticks`](Self::from_ticks) and [`to_ticks`](Self::to_ticks) exchange it for the ticks of a
+/// hardware counter, of embassy-time or of fugit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
@@ -42,13 +42,13 @@ impl Instant {
     #[inline]
     pub const fn from_ticks(ticks: u64, per_second: u32) -> Self {
         let per_second = per_second as u64;
-        // What is known as the program is built costs no division then.
+        // If the arguments are known at compile time, no division is left.
         if NANOS_PER_SEC % per_second == 0 {
             return Self(ticks.saturating_mul(NANOS_PER_SEC / per_second));
         }
         let (seconds, rest) = (ticks / per_second, ticks % per_second);
         let nanos = seconds.saturating_mul(NANOS_PER_SEC);
-        // The rest is below 2^32, and what it makes below a second.
+        // The rest is below 2^32, and makes less than a second.
         Self(nanos.saturating_add(rest * NANOS_PER_SEC / per_second))
     }
 

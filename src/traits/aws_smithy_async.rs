@@ -34,7 +34,7 @@ impl AsyncSleep for Timer {
 
 /// The timer's [wall time](Timer::wall_now).
 ///
-/// On a system clock that is [`SystemTime::now`], which may be set forward and back.
+/// On a system clock that is [`SystemTime::now`]: it may be set forward and back.
 ///
 /// The wall time of a [`VirtualClock`](crate::virtual_time::VirtualClock) starts at 2000-01-01
 /// 00:00:00 UTC in every run, so a test that signs requests signs the same ones. It moves with the

@@ -14,8 +14,8 @@ use crate::timer::Timer;
 ///
 /// hyper then also reads the timer's clock, so a server on a
 /// [`VirtualClock`](crate::virtual_time::VirtualClock) runs in virtual time as a whole. Each sleep
-/// is one allocation, which the trait requires; [`reset`](rt::Timer::reset) allocates nothing if
-/// the sleep came from the same timer. A sleep of another timer or type is replaced.
+/// is one allocation, required by the trait. [`reset`](rt::Timer::reset) allocates nothing if the
+/// sleep came from the same timer. A sleep of another timer or type is replaced.
 ///
 /// # Examples
 ///

@@ -102,7 +102,7 @@ pub struct WithTimer {
 }
 
 impl WithTimer {
-    /// Replaces the timers of `runtime` by those of `timer`.
+    /// Replaces the timers of `runtime` by sleeps of `timer`.
     ///
     /// On a [`VirtualClock`](crate::virtual_time::VirtualClock) quinn's time is virtual too. The
     /// network's is not: moving the clock while datagrams are in flight makes them late or lost.

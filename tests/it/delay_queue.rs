@@ -23,7 +23,7 @@ fn virtual_queue<T>() -> (DelayQueue<T>, VirtualClock) {
     (DelayQueue::with_timer(&timer), clock)
 }
 
-/// The next value, which is due; the waker is not to be used.
+/// The next value. It is due, so the waker is not to be used.
 fn next<T>(queue: &mut DelayQueue<T>) -> T {
     match poll_next(queue, Waker::noop()) {
         Poll::Ready(Some(expired)) => expired.into_inner(),
@@ -476,7 +476,7 @@ fn it_runs_on_any_executor() {
     async fn use_queue() {
         let start = Instant::now();
         let mut queue = DelayQueue::with_capacity(2);
-        // In this order, as a loaded machine may get to the second when the first is due.
+        // In this order, because a loaded machine may get to the second when the first is due.
         queue.insert(1, ms(2));
         queue.insert(2, ms(4));
         let order: Vec<_> = queue.by_ref().map(|expired| expired.into_inner()).collect().await;

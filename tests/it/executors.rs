@@ -29,7 +29,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// Moves the clock, and lets whatever that wakes run.
+    /// Moves the clock, and lets the woken tasks run.
     async fn advance(&self, span: Duration) {
         if self.by_hand {
             self.clock.jump(span);

@@ -24,7 +24,7 @@ use foreign::{Planned, World};
 /// Number of steps of each thread in a storm.
 const STEPS: usize = 1_000;
 
-/// Longest time for a storm before it counts as one that hangs. Under valgrind they are slow.
+/// Longest time for a storm before it counts as hung. Under valgrind they are slow.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 /// Panics that were not planned.
@@ -173,7 +173,7 @@ fn storm(world: &Arc<World>) {
     assert_eq!((stats.armed, stats.pending), (stats.fired + stats.cancelled, 0), "{stats:?}");
 }
 
-/// Runs what may panic as planned; `None` if it did.
+/// Runs code that may panic as planned; `None` if it did.
 fn rough<R>(action: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(action)).ok()
 }
@@ -212,7 +212,7 @@ impl Healthy {
         self.poll(world);
     }
 
-    /// Polls; true if it is ready, which it must not be early.
+    /// Polls; true if it is ready. It must not be early.
     fn poll(&mut self, world: &World) -> bool {
         let ready = poll_with(&mut self.sleep, &self.waker).is_ready();
         assert!(!ready || world.timer().now() >= self.sleep.deadline(), "early");

@@ -1,5 +1,5 @@
-//! Claims of `src/guide/migration.md` about other timers, where a test can show them; and what it
-//! says of ours beside them.
+//! Claims of `src/guide/migration.md` about other timers, where a test can show them; and its
+//! claims of ours beside them.
 //!
 //! The others know no virtual time that could be used here, so time is real.
 

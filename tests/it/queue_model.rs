@@ -132,7 +132,7 @@ enum Op {
     Reset(usize, Delay),
     /// To the deadline that another entry has.
     ResetLike(usize, usize),
-    /// Move the clock so far, and fire what falls due.
+    /// Move the clock so far, and fire the due timers.
     Advance(u64),
     /// Move the clock to the next wake-up.
     AdvanceToNext,
@@ -353,7 +353,7 @@ impl<S: Subject> Harness<S> {
         }
     }
 
-    /// `left` is what the queue made of `entry`.
+    /// `left` is the queue's form of `entry`.
     fn check(&mut self, entry: Entry, left: Expired<u64>) {
         assert_eq!((left.key(), *left.get_ref()), (entry.key, entry.value));
         if let Some(deadline) = entry.deadline {

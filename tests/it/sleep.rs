@@ -375,7 +375,7 @@ fn equal_deadlines_fire_in_the_order_they_were_armed() {
     assert_eq!(*order.lock().unwrap(), (0..200).collect::<Vec<_>>());
 }
 
-/// Two wakers of a task may share their data and differ in what they do with it.
+/// Two wakers of a task may share their data and differ in its use.
 #[test]
 fn wakers_are_told_apart_by_their_functions_too() {
     use std::sync::atomic::{AtomicUsize, Ordering};

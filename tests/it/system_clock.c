@@ -1,5 +1,5 @@
-// Preloaded into a test's process: a monotonic clock that steps and stands still; or clocks that all
-// stand still, but for what the test moves them by, and for how long it holds a thread.
+// Preloaded into a test's process: a monotonic clock that steps and stands still; or clocks that
+// all stand still, except for the test's moves, and for the time that it holds a thread.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -16,7 +16,7 @@
 // By how much the coarse clock lags at most, as if the kernel moved it so often.
 #define COARSE_STEP INT64_C(1000000)
 
-// What is shown is ahead of the system's clock by so much; or is this, while it stands still.
+// The shown time is ahead of the system's clock by so much; or is this, while it stands still.
 static _Atomic int64_t ahead, stands_at;
 // Where a thread last waited with a time limit.
 static _Atomic long waited_at;

@@ -1,5 +1,5 @@
-//! `TimeoutQueue`, poll by poll. See `queue_model` for random operations, and `delay_queue` for
-//! what the two have in common.
+//! `TimeoutQueue`, poll by poll. See `queue_model` for random operations, and `delay_queue` for the
+//! common behaviour of the two.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

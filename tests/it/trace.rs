@@ -44,7 +44,7 @@ impl Visit for Reader {
     }
 }
 
-/// A subscriber that hands on what it sees of the crate.
+/// A subscriber that hands on the crate's events.
 struct Collector<F> {
     hand_on: F,
     spans: AtomicU64,
@@ -99,7 +99,7 @@ impl<F: Fn(Told) + Send + Sync + 'static> Subscriber for Collector<F> {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 }
 
-/// Returns what a subscriber of this thread sees while `action` runs.
+/// Returns the events that a subscriber of this thread sees while `action` runs.
 fn told_by(action: impl FnOnce()) -> Vec<Told> {
     let (send, receive) = channel();
     let collector = Collector::new(move |told| send.send(told).expect("the receiver is there"));
@@ -107,9 +107,9 @@ fn told_by(action: impl FnOnce()) -> Vec<Told> {
     receive.try_iter().collect()
 }
 
-/// Returns what the process's subscriber sees of the threads called `name`. It panics in every call
-/// that comes from one called `panicking`, and in all but the opening of a span if it is called
-/// `panicking later`.
+/// Returns the events that the process's subscriber sees of the threads called `name`. It panics in
+/// every call that comes from one called `panicking`, and in all but the opening of a span if it is
+/// called `panicking later`.
 fn told_by_threads(name: &str) -> Receiver<Told> {
     static ROUTES: OnceLock<Mutex<HashMap<String, Sender<Told>>>> = OnceLock::new();
 

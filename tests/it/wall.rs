@@ -144,7 +144,7 @@ fn a_target_too_far_to_come_waits_for_the_clock_to_be_set() {
         assert_eq!(counter.wakes(), 3);
         assert!(poll(&mut sleep).is_ready());
     }
-    // Past the end of what the platform can tell apart, the wall stands still.
+    // Past the end of the platform's range, the wall stands still.
     clock.set_wall(last);
     clock.suspend(Duration::MAX);
     clock.advance(Duration::MAX);
@@ -438,7 +438,7 @@ mod shifted {
                 assert!(!symbol.is_null(), "the shim is loaded");
                 symbol
             }
-            // SAFETY: the types are those of the functions in `clock_shim.c`.
+            // SAFETY: the functions in `clock_shim.c` have these types.
             let shift = unsafe { transmute::<*mut libc::c_void, Shift>(find(c"shim_shift")) };
             // SAFETY: as above.
             let refuse = unsafe { transmute::<*mut libc::c_void, Refuse>(find(c"shim_refuse")) };
@@ -509,7 +509,7 @@ mod shifted {
             told.recv().expect("it is woken");
         }
         assert!(poll_with(&mut sleep, &waker).is_pending());
-        // 4 days are left. A sleep with nobody to poll it meanwhile, and one that is awaited.
+        // 4 days are left. A sleep with nobody to poll it meanwhile, and an awaited one.
         let other = std::thread::spawn(move || {
             pollster::block_on(tourbillon::wall::sleep_until_wall(wall + 2 * DAY));
         });
@@ -664,7 +664,7 @@ mod shifted {
         let waker = Waker::from(counter.clone());
         let limit = timer.now() + 30 * SECOND;
         assert!(driver.turn().next.is_some_and(|next| next <= limit));
-        // A reset of one that gets no notices leaves it so.
+        // A reset of a sleep that gets no notices leaves it so.
         sleep.reset(sleep.target());
         let mut run = |seconds: i64| {
             for clock in [libc::CLOCK_MONOTONIC, libc::CLOCK_MONOTONIC_COARSE] {
@@ -728,13 +728,13 @@ mod shifted {
         let mut inherited = tourbillon::wall::sleep_until_wall(SystemTime::now() + DAY);
         let (waker, told) = telling();
         assert!(poll_with(&mut parents, &waker).is_pending() && poll(&mut inherited).is_pending());
-        // SAFETY: the child calls what a child of a process with threads may call by the C
-        // library's own promises: it allocates and starts threads.
+        // SAFETY: the child calls only functions that the C library promises to a child of a
+        // process with threads: it allocates and starts threads.
         let child = match unsafe { libc::fork() } {
             0 => {
                 let run = AssertUnwindSafe(|| in_child(inherited, &shim));
                 let failed = catch_unwind(run).is_err();
-                // SAFETY: ends the child at once, as it is a copy of a test in the middle.
+                // SAFETY: ends the child at once, because it is a copy of a test in the middle.
                 unsafe { libc::_exit(i32::from(failed)) }
             }
             child => child,

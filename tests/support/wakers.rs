@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Miri's clock moves on by 5 us with each basic block: this is about what an arm takes.
+/// Miri's clock moves on by 5 us with each basic block: this is about the time of an arm.
 pub(crate) const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }

@@ -7,7 +7,7 @@ use crate::time::Instant;
 
 /// The system's clock that counts suspend.
 ///
-/// Its instants are its own: the one at which it was made, and what it has counted since.
+/// Its instants are its own: the instant of its making, plus the time that it has counted since.
 #[derive(Clone)]
 pub(crate) struct Boottime {
     pub(in crate::clock) line: TimeLine,
@@ -40,7 +40,7 @@ impl Boottime {
 #[inline]
 pub(super) fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for one timespec, which is all the call asks for. It cannot
+    // SAFETY: `time` is a valid place for one timespec, and the call asks for no more. It cannot
     // fail with a clock that every supported kernel has; if it did, `time` stays zero, and the
     // clock never shows a time after its origin.
     unsafe { libc::clock_gettime(clock, &raw mut time) };

@@ -20,14 +20,14 @@ pub(super) fn virtual_timer(shards: usize) -> (Timer, VirtualClock) {
     (timer, clock)
 }
 
-/// A sleep on a virtual clock that is armed, and what it was polled with.
+/// An armed sleep on a virtual clock, and the signal it was polled with.
 fn armed_on(timer: &Timer, nanos: u64) -> (Sleep, Arc<Signal>) {
     let (mut sleep, signal) = (timer.sleep(Duration::from_nanos(nanos)), Signal::new());
     assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
     (sleep, signal)
 }
 
-/// To the deadline exactly, or past it. Oracle: deadlock, as nobody moves the clock a second time.
+/// To the deadline exactly, or past it. Oracle: deadlock, since nobody moves the clock again.
 #[test]
 fn advance_races_arm() {
     for goal in [5, 10] {
@@ -59,8 +59,8 @@ fn advance_races_arm_on_two_shards() {
     }
 }
 
-/// Two arm in one shard, and the second relies on the first. Oracle: deadlock, as nobody moves the
-/// clock a second time.
+/// Two arm in one shard, and the second relies on the first. Oracle: deadlock, since nobody moves
+/// the clock again.
 #[test]
 fn advance_races_two_arms() {
     check(|| {
@@ -75,7 +75,7 @@ fn advance_races_two_arms() {
 }
 
 /// A fired sleep is armed again by a thread whose home is another shard than its entry's. Oracle:
-/// deadlock, as nobody moves the clock once more.
+/// deadlock, since nobody moves the clock once more.
 #[test]
 fn advance_races_rearm_from_another_shard() {
     check(|| {
@@ -109,7 +109,7 @@ fn advances_race_arm() {
     });
 }
 
-/// To earlier: no poll is needed then. Oracle: deadlock, as nobody moves the clock a second time.
+/// To earlier: no poll is needed then. Oracle: deadlock, since nobody moves the clock again.
 #[test]
 fn advance_races_reset() {
     check(|| {

@@ -1,4 +1,4 @@
-//! What a sleep does, and a driver thread that fires it.
+//! Operations of a sleep, beside a driver thread that fires it.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -209,8 +209,8 @@ fn a_batch_is_woken_while_its_entries_are_reused() {
 }
 
 /// More is due than a batch takes, so the lock is released in the middle of a slot: there a timer
-/// of that slot goes and another comes, which is armed without a look at the clock. Oracle:
-/// deadlock; the others are woken exactly once.
+/// of that slot goes and another comes, armed without a look at the clock. Oracle: deadlock; the
+/// others are woken exactly once.
 #[test]
 fn a_turn_in_parts_races_drop_and_arm() {
     check(|| {
@@ -367,7 +367,7 @@ fn waker_arms_another_timer() {
 }
 
 /// Two timers, two drivers, one task. Oracle: deadlock; woken exactly once by each. Bound: one
-/// less, as the two have nothing in common but the task.
+/// less, because the two have nothing in common but the task.
 #[test]
 fn a_waker_is_shared_by_two_timers() {
     check_with(-1, || {

@@ -35,7 +35,7 @@ impl Gate {
 }
 
 /// One thread waits for the clock, and another holds it for as long as it works. Oracle: the time
-/// at which the work ends; deadlock, if the end of the hold tells nobody.
+/// of the work's end; deadlock, if the end of the hold tells nobody.
 #[test]
 fn a_hold_ends_beside_a_thread_that_waits() {
     check(|| {
@@ -68,7 +68,7 @@ fn a_hold_ends_beside_two_threads_that_wait() {
     });
 }
 
-/// Both wait for what another thread does, which holds the clock until one of them has gone.
+/// Both wait for the work of another thread. That thread holds the clock until a waiter has gone.
 /// Oracle: deadlock, if a wake-up reaches the other one alone.
 #[test]
 fn a_wake_up_reaches_the_one_of_two_threads_that_it_is_for() {
@@ -102,8 +102,8 @@ fn a_clock_without_timers_waits_for_a_wake_up() {
     });
 }
 
-/// A tracked task sleeps on a thread of its own, beside one that waits for a later time. Oracle:
-/// the time that the task sees, which is its own; deadlock.
+/// A tracked task sleeps on a thread of its own, beside another that waits for a later time.
+/// Oracle: the time that the task sees, its own; deadlock.
 #[test]
 fn a_tracked_task_runs_before_the_clock_moves_on() {
     check(|| {

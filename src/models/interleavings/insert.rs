@@ -104,7 +104,7 @@ fn inserts_that_meet_go_next_door() {
 }
 
 /// Finding its home taken, a thread moves if the driver is parked by then. Oracle: deadlock; the
-/// wheel's assertions, of what is armed in both homes; that both are seen.
+/// wheel's assertions, of the entries armed in both homes; that both are seen.
 #[test]
 fn an_insert_after_a_move_races_park() {
     thread_local!(static HOMES: Cell<u8> = const { Cell::new(0) });
@@ -195,7 +195,7 @@ fn an_insert_into_an_idle_shard_races_park() {
     });
 }
 
-/// The driver fires the last of a shard, which it need not lock from then on. Oracle: deadlock.
+/// The driver fires the last of a shard, and need not lock it from then on. Oracle: deadlock.
 #[test]
 fn an_insert_races_the_last_fire_of_its_shard() {
     check(|| {
@@ -278,7 +278,7 @@ fn less_tolerance_races_park() {
 }
 
 /// The tolerance is a share of a delay that is shorter by now. The deadline is later than before,
-/// and the sleep is due earlier. Oracle: deadlock, as the clock stops where it is due.
+/// and the sleep is due earlier. Oracle: deadlock, since the clock stops where it is due.
 #[test]
 fn a_smaller_share_races_park() {
     check(|| {

@@ -1,5 +1,5 @@
-//! What a sleep carries from one poll to the next, while a driver thread fires it, parks or is
-//! stuck.
+//! State that a sleep carries from one poll to the next, while a driver thread fires it, parks or
+//! is stuck.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
@@ -12,8 +12,8 @@ use crate::models::harness::{Harness, Signal, at, block_on, callback, poll, poll
 use crate::sleep::Sleep;
 use crate::sync::{StdArc, refuse_threads};
 
-/// It is not in the wheel, though its waker is the same and a driver is parked for another timer,
-/// which is earlier. Oracle: deadlock.
+/// It is not in the wheel, though its waker is the same and a driver is parked for another, earlier
+/// timer. Oracle: deadlock.
 #[test]
 fn a_fired_sleep_is_armed_again_beside_a_parked_driver() {
     check(|| {
@@ -31,7 +31,7 @@ fn a_fired_sleep_is_armed_again_beside_a_parked_driver() {
     });
 }
 
-/// Moved far off and back after it fired, and armed again. Oracle: deadlock, as the clock never
+/// Moved far off and back after it fired, and armed again. Oracle: deadlock, since the clock never
 /// gets to the furthest of its deadlines.
 #[test]
 fn a_sleep_armed_again_goes_by_its_last_deadline() {
@@ -65,8 +65,8 @@ fn a_driver_that_oversleeps_is_not_trusted_for_ever() {
 }
 
 /// A first poll trusts the driver that is parked for another timer, while the deadlines of both
-/// pass. Oracle: deadlock. Some execution has such a poll, and some one that reads the clock, by a
-/// single preemption: the driver parks while this thread waits.
+/// pass. Oracle: deadlock. Some execution has such a poll, and some has a poll that reads the
+/// clock, by a single preemption: the driver parks while this thread waits.
 #[test]
 fn a_first_poll_that_reads_no_clock_races_its_deadline() {
     let (trusting, reading) = (StdArc::new(AtomicUsize::new(0)), StdArc::new(AtomicUsize::new(0)));

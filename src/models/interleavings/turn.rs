@@ -65,8 +65,7 @@ fn turn_races_remote_insert() {
     });
 }
 
-/// The loop has a timer to wait for, and a remote thread arms one that is earlier, in the shard
-/// `index`.
+/// The loop has a timer to wait for, and a remote thread arms an earlier one, in the shard `index`.
 fn turn_and_an_earlier_insert(shards: usize, index: usize) {
     let by_hand = Loop::new(shards);
     let mut far = by_hand.sleep(1_000);
@@ -109,7 +108,7 @@ fn turn_races_a_remote_reset_to_earlier() {
     });
 }
 
-/// The loop waits for the bell alone, which it asks for after it has turned once. Oracle: deadlock.
+/// The loop waits for the bell alone, and asks for it after it has turned once. Oracle: deadlock.
 #[test]
 fn a_turn_that_sets_the_bell_races_remote_insert() {
     check(|| {
@@ -135,7 +134,7 @@ fn a_turn_that_sets_the_bell_races_remote_insert() {
     });
 }
 
-/// The loop cuts its turns short, and has more to do than one of them does. Oracle: deadlock.
+/// The loop cuts its turns short, and has more to do than a single turn does. Oracle: deadlock.
 #[test]
 fn turns_cut_short_race_remote_insert() {
     check(|| {
@@ -318,7 +317,7 @@ fn a_turn_in_parts_gives_way() {
     });
 }
 
-/// A clock is advanced, which fires what is due, beside a loop that turns, which does too, and a
+/// A clock is advanced beside a loop that turns, so both fire the timers that are due, and beside a
 /// thread that arms. Oracle: each is woken exactly once; deadlock.
 #[test]
 fn advance_races_turn() {

@@ -1,4 +1,4 @@
-//! Who is woken by a step of the wall clock, and by a resume.
+//! Wake-ups by a step of the wall clock, and by a resume.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -54,7 +54,7 @@ fn the_end_of_notices_races_a_new_waiter() {
     });
 }
 
-/// The notices end while a waker is cloned, which is foreign code. Oracle: as above.
+/// The notices end while a waker is cloned: that is foreign code. Oracle: as above.
 #[test]
 fn notices_end_while_a_waker_is_cloned() {
     check(|| {
@@ -75,7 +75,7 @@ fn notices_end_while_a_waker_is_cloned() {
 }
 
 /// The driver parks for a time that the clock passes while the machine is suspended; and once more.
-/// Oracle: deadlock, as nothing else ends the park.
+/// Oracle: deadlock, since nothing else ends the park.
 #[test]
 fn resumes_race_park() {
     check(|| {

@@ -8,11 +8,11 @@ use crate::timer::{Builder, Timer};
 impl Builder {
     /// Makes a timer that you drive by hand, from your own loop, by a clock of your own.
     ///
-    /// `now` reads the clock. One that steps back fires nothing early. `unpark` is called once
-    /// between two turns: when a timer is armed that is earlier than what the last
-    /// [`Driver::turn`] reported. The code that arms the timer calls it, perhaps in an interrupt
-    /// handler. It is to end the loop's wait, or to set the alarm that does. Both are called
-    /// outside of the timer's critical sections, and must not panic.
+    /// `now` reads the clock. A clock that steps back fires nothing early. `unpark` is called once
+    /// between two turns: when a timer is armed that has to be fired before the instant that the
+    /// last [`Driver::turn`] reported. The code that arms the timer calls it, perhaps in an
+    /// interrupt handler. It is to end the loop's wait, or to set the alarm that does. Both are
+    /// called outside of the timer's critical sections, and must not panic.
     ///
     /// # Examples
     ///
@@ -27,7 +27,7 @@ impl Builder {
         unpark: impl Fn() + Send + Sync + 'static,
     ) -> (Timer, Driver) {
         let (bell, driven_by) = super::by_hand(unpark);
-        // More shards would gain nothing, as a critical section locks them all.
+        // More shards would gain nothing: a critical section locks them all.
         let timer = Timer::of(self.engine(Clock::given(now), 1, driven_by));
         let driver = Driver::new(timer.clone(), bell);
         (timer, driver)

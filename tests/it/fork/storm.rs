@@ -1,10 +1,10 @@
 //! Storms of forks: threads use every public type while another forks at random instants, and each
-//! child does what its parent does, with its own timers and with those that it inherited.
+//! child acts like its parent, with its own timers and with inherited ones.
 //!
-//! A round is several processes: some fork beside the first use of what a process has once, and one
+//! A round is several processes: some fork beside the first use of process-wide things, and one
 //! beside the use of all else. `std` holds a lock while a thread starts or ends, and a child that
 //! inherits it held starts no thread. So all threads of such a process have started before its
-//! first fork, and none ends; what a first use would start is started by children only.
+//! first fork, and none ends; only children start the threads of a first use.
 //!
 //! Actions follow from the seed; their times do not. `TOURBILLON_FORKS` says how many rounds
 //! there are; `ci/fork.sh`, in the repository, runs more.
@@ -28,7 +28,7 @@ use tourbillon::{Interval, Sleep, StreamExt as _};
 
 use super::*;
 
-/// Threads of a round beside the one that forks.
+/// Threads of a round beside the forking thread.
 const THREADS: usize = 3;
 
 /// Processes of a round that fork beside a first use.
@@ -86,7 +86,7 @@ impl Random {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads that run what they are sent, and do not end.
+/// Threads that run the jobs sent to them, and do not end.
 struct Crew([Sender<Job>; THREADS]);
 
 impl Crew {
@@ -152,7 +152,7 @@ fn round(seed: u64, part: u64) {
     }
 }
 
-/// Forks while the other threads use for the first time what a process, or a clock, has once.
+/// Forks during the other threads' first use of the things that a process, or a clock, has once.
 fn first_uses(crew: &Crew, random: &mut Random) {
     let (go, kind) = (Arc::new(AtomicBool::new(false)), random.below(5));
     let begun = Arc::new(AtomicUsize::new(0));
@@ -304,7 +304,7 @@ struct Inherited {
     queue: DelayQueue<u32>,
     timeout_queue: TimeoutQueue<u32>,
     callbacks: Vec<Callback>,
-    /// Callbacks that began in another process than the one that counts.
+    /// Callbacks that began in another process than the counting one.
     calls: Arc<AtomicUsize>,
     streams: Vec<BoxStream<'static, ()>>,
     hold: Option<Hold>,
@@ -409,7 +409,7 @@ impl Inherited {
         assert!(SystemTime::now() >= target);
         clock.block_on(&mut self.by_virtual_wall);
         assert!(clock.wall_now() >= self.by_virtual_wall.target());
-        // Those that its parent has not had.
+        // The ones that its parent has not had.
         for n in 3 - self.queue.len() as u32..3 {
             let expired = pollster::block_on(self.queue.next()).expect("there are more");
             assert_eq!(expired.into_inner(), n);
@@ -419,7 +419,7 @@ impl Inherited {
             assert_eq!(expired.into_inner(), n);
         }
         for stream in &mut self.streams {
-            // One of them waits for the clock, and the others for a thread.
+            // One waits for the clock, and the others for a thread.
             clock.block_on(stream.next()).expect("they do not end");
         }
         for callback in &self.callbacks {

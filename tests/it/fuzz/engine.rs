@@ -1,8 +1,7 @@
-//! The whole engine on a virtual clock, through the public interface, against a model that is a
-//! list of deadlines with the order in which they were set, and with tolerances of the timer and of
-//! its sleeps.
+//! The whole engine on a virtual clock, through the public interface, against a model: a list of
+//! deadlines in the order of their setting, and with tolerances of the timer and of its sleeps.
 //!
-//! Wakers act as well: each carries a step of its own, which may make, poll, reset and drop other
+//! Wakers act as well: each carries a step of its own, and may make, poll, reset and drop other
 //! sleeps and move the clock.
 //!
 //! The fuzz target of this name is built of this file, too.
@@ -205,7 +204,7 @@ struct Taken {
     signal: usize,
 }
 
-/// A call that may run wakers, and what it has taken for that.
+/// A call that may run wakers, and the wake-ups that it has taken.
 #[derive(Debug)]
 struct Frame {
     call: Call,
@@ -217,7 +216,7 @@ struct Frame {
 enum Call {
     /// Goes from deadline to deadline.
     Move,
-    /// Fires one sleep, which it set to the present or the past.
+    /// Fires one sleep, set by it to the present or the past.
     Reset,
     /// Fires nothing.
     Quiet,
@@ -316,12 +315,14 @@ impl World {
         self.queued().map(|slot| slot.window.end()).filter(|end| *end != NEVER).min()
     }
 
-    /// Finds out what the engine has just taken to be woken, and checks that it was time to.
+    /// Finds out the timers that the engine has just taken to be woken, and checks that it was time
+    /// to.
     fn take(&mut self) {
         let call = self.frames.last().expect("a waker runs within a call").call;
         let earliest = self.earliest().expect("a waker ran, and nothing was armed");
         let at = match call {
-            // A pass over many is woken in parts, and those that it was made for are the first.
+            // A pass over many is woken in parts, and the timers that it was made for are the
+            // first.
             Call::Move if self.clock.now() == self.instant(self.now) => self.now,
             Call::Move => earliest.max(self.now),
             Call::Reset => self.now,
@@ -499,7 +500,7 @@ fn woken(signal: usize) {
         let (own, outer) = world.frames.split_last().expect("looked at above");
         let overtakes = |other: &Taken| other.due == woken.due && other.order < woken.order;
         assert!(!own.taken.iter().any(overtakes), "woken out of order");
-        // What is due already when it is set is woken there and then.
+        // A sleep that is due when it is set is woken there and then.
         let outer = outer.iter().flat_map(|frame| &frame.taken);
         assert!(!(woken.ahead && outer.copied().any(|other| overtakes(&other))), "overtaken");
     });
@@ -618,7 +619,7 @@ fn change(
             State::Completed if change == Change::Reset => State::Unarmed,
             state => state,
         };
-        // Within a call that moves the clock, it is left to that, which goes by order.
+        // Within a call that moves the clock, it is left to that call: it goes by order.
         let left = world.frames.iter().any(|frame| frame.call == Call::Move);
         if armed && !slot.ahead && !left { Call::Reset } else { Call::Quiet }
     });

@@ -52,7 +52,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Returns the latest instant at which it is fired.
+    /// Returns the latest instant of its firing.
     pub(super) fn end(self) -> Time {
         if self.deadline > LAST { NEVER } else { (self.deadline + self.tolerance).min(LAST) }
     }

@@ -92,7 +92,7 @@ impl World {
     pub(super) fn block_on(self: &Arc<Self>) {
         if let Some(clock) = &self.clock {
             let mut future = Box::pin(self.timer().timeout(ms(1), Source::new(self)));
-            // What a function returns is leaked if one of its locals panics in its drop
+            // The result of a function is leaked if a local of it panics in its drop
             // (rust-lang/rust#47949). So nothing hostile is returned.
             clock.block_on(poll_fn(|cx| future.as_mut().poll(cx).map(drop)));
         }
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// Does what hostile code does when it is called.
+    /// Runs the planned act of hostile code.
     fn act(self: &Arc<Self>) {
         thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
 
@@ -163,7 +163,7 @@ impl World {
         (len > 0).then(|| pool.swap_remove(self.random(len) as usize))
     }
 
-    /// Does `action` with one of the pool, which is there again afterwards, also if it panicked.
+    /// Does `action` with one of the pool, and puts it back afterwards, also after a panic.
     fn with_another(self: &Arc<Self>, action: impl FnOnce(&Arc<Self>, &mut dyn Subject)) {
         let Some(mut subject) = self.take() else { return };
         let done = catch_unwind(AssertUnwindSafe(|| action(self, &mut *subject)));
@@ -212,7 +212,7 @@ impl World {
     }
 }
 
-/// The clock of the process-wide timer, which is made virtual.
+/// The clock of the process-wide timer, made virtual.
 fn globals_clock() -> &'static VirtualClock {
     static CLOCK: OnceLock<VirtualClock> = OnceLock::new();
     CLOCK.get_or_init(|| {
@@ -266,7 +266,7 @@ pub(super) fn waker(world: &Arc<World>) -> Waker {
 
 /// Makes the hook that is called when a driver has to turn.
 pub(super) fn hook(world: &Arc<World>) -> impl Fn() + Send + Sync + 'static {
-    // Not counted, as the timer holds it, and the world the timer.
+    // Not counted, because the timer holds it, and the world the timer.
     let world = Arc::downgrade(world);
     move || {
         if let Some(world) = world.upgrade() {
@@ -304,7 +304,7 @@ impl Source {
         Self { world: Arc::clone(world), waker: None, _held: Value::new(world) }
     }
 
-    /// Does what a task may do with its waker; true if there is a value.
+    /// Does one thing that a task may do with its waker; true if there is a value.
     fn is_ready(&mut self, cx: &Context<'_>) -> bool {
         self.world.act();
         match self.world.random(4) {

@@ -26,10 +26,10 @@ pub(super) trait Subject: Send {
 /// Number of kinds.
 const KINDS: u64 = 20;
 
-/// One of any kind, on the timer of `world`.
+/// A subject of any kind, on the timer of `world`.
 pub(super) fn make(world: &Arc<World>) -> Box<dyn Subject> {
     let (timer, span) = (world.timer(), world.span());
-    // For what is made and polled again and again, or else it would be ready for ever.
+    // For subjects that are made and polled again and again, or else they would be ready for ever.
     let period = span.max(Duration::from_micros(50));
     let source = || Source::new(world);
     match world.random(KINDS) {
@@ -179,14 +179,14 @@ impl<F: Future + Send + ?Sized> Subject for Fut<F> {
     fn poll(&mut self, waker: &Waker) {
         let Some(future) = &mut self.0 else { return };
         if let Poll::Ready(output) = poll_with(future, waker) {
-            // Not polled again, also if one of the drops panics.
+            // Not polled again, also if any of the drops panics.
             let _ended = self.0.take();
             drop(output);
         }
     }
 }
 
-/// A future that must not be polled again after a panic, as one of an async block.
+/// A future that must not be polled again after a panic, like an async block's.
 #[cfg(feature = "embedded-hal-async")]
 struct Fragile<F>(Option<Pin<Box<F>>>);
 

@@ -6,7 +6,7 @@ use embedded_hal_async::delay::DelayNs;
 
 use crate::support::*;
 
-/// Blinks, as a driver of a device would.
+/// Blinks, like a driver of a device.
 async fn blink(delay: &mut impl DelayNs) {
     delay.delay_ns(1).await;
     delay.delay_us(2).await;

@@ -14,7 +14,7 @@ use tourbillon::quinn_0_11::WithTimer;
 
 use crate::support::*;
 
-/// Counts what it is asked for. Its timers are not to be asked for.
+/// Counts the calls to it. Its timers are not to be asked for.
 #[derive(Debug, Default)]
 struct Inner {
     spawned: AtomicUsize,

@@ -81,7 +81,7 @@ impl Drop for OnResume {
     }
 }
 
-/// Stays while it is registered, as it is not stated whether the system copies it.
+/// Stays while it is registered: it is not stated whether the system copies it.
 static SUBSCRIPTION: Subscription = Subscription(DEVICE_NOTIFY_SUBSCRIBE_PARAMETERS {
     Callback: Some(power_changes),
     Context: null_mut(),
