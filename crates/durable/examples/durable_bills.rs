@@ -7,9 +7,9 @@
 //!
 //! A bill and its reminder are made in one transaction: there is no bill without a reminder, and no
 //! reminder of a bill that was rolled back. A worker counts a reminder and ends it in one
-//! transaction: it is counted once, also if the worker dies. Here the worker is a process of its
-//! own, which is killed with SIGKILL four times, at random, and started again. At the end this
-//! program compares bills and reminders, and fails if one is missing or was counted twice.
+//! transaction: it is counted once, even if the worker dies. Here the worker is a separate process.
+//! It is killed with SIGKILL four times, at random, and started again. At the end this program
+//! compares bills and reminders, and fails if one is missing or was counted twice.
 //!
 //! The database has to be empty. The same seed makes the same choices.
 
@@ -202,7 +202,7 @@ async fn compare(pool: &PgPool, client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// A worker process, as the process that started it sees it.
+/// A worker process, in the view of its parent.
 struct Worker {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -235,7 +235,7 @@ impl Worker {
     }
 }
 
-/// Ends this process when the one that started it does, which has the other end of its input.
+/// Ends this process together with its parent, which holds the other end of its input.
 fn end_with_parent() {
     // Either way there is nobody left who writes to it.
     let _ = io::stdin().read_to_end(&mut Vec::new());

@@ -54,8 +54,7 @@ use crate::threads::spawn;
 use crate::time::Time;
 use crate::trace;
 
-/// Number of times that a call is made again that conflicted, or that makes a timer and whose
-/// answer was lost.
+/// Number of repeats of a call that conflicted, and of an insert whose answer was lost.
 const REPEATS: usize = 5;
 
 /// Records that one call deletes.
@@ -69,10 +68,10 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Makes, changes and lists timers and schedules.
 ///
-/// A client has a thread and a connection of its own, or [several](crate::Engine::client_with),
-/// which its clones share; the futures of its calls are for any executor. Calls that wait at the
-/// same time to insert go into one transaction, and those that wait to [look up](Self::named) a
-/// name go into one statement.
+/// A client has a thread and a connection, or [several](crate::Engine::client_with); its clones
+/// share them. The futures of its calls run on any executor. Inserts that wait at the same time
+/// share one transaction, and [lookups](Self::named) that wait at the same time share one
+/// statement.
 ///
 /// Each thread sends one call after the other. So a database that does not answer holds up the
 /// calls behind, but each is answered by its [deadline](Self::with_deadline). All calls that may
@@ -85,7 +84,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 ///
 /// # Cancel safety
 ///
-/// A call that is dropped before it was sent to the database is not sent. One that was sent may be
+/// A call dropped before it was sent to the database is not sent. A call dropped later may still be
 /// carried out.
 #[derive(Clone)]
 pub struct Client {
@@ -112,7 +111,7 @@ impl Drop for Handle {
     }
 }
 
-/// What a call does with the store; it answers by itself.
+/// Work of a call on the store. It sends its own answer.
 type Job = Box<dyn FnOnce(&mut dyn Store) + Send>;
 
 /// A call, and its caller.
@@ -136,8 +135,8 @@ struct Lookup {
 }
 
 impl Client {
-    /// A client without an engine. What it inserts is found by engines' scans, or at once if the
-    /// store has notices.
+    /// A client without an engine. Engines find its timers by their scans, or at once if the store
+    /// has notices.
     ///
     /// # Errors
     ///
@@ -165,11 +164,10 @@ impl Client {
     /// Sets the longest time that a call waits for its answer; 10 s by default. Other clones keep
     /// theirs. [`Duration::MAX`] is no limit.
     ///
-    /// A call that was not sent to the database by then is
-    /// [`Unavailable`](StoreErrorKind::Unavailable), and is not sent. One that was sent is
-    /// [`Uncertain`](StoreErrorKind::Uncertain), except a read, which is `Unavailable` too. If it
-    /// takes several statements, it sends no further one. Each part of [`prune`](Self::prune) is a
-    /// call.
+    /// A call that was not sent by then is not sent, and fails as
+    /// [`Unavailable`](StoreErrorKind::Unavailable). A call that was sent fails as
+    /// [`Uncertain`](StoreErrorKind::Uncertain), or as `Unavailable` if it only reads, and sends no
+    /// further statement. Each part of [`prune`](Self::prune) counts as one call.
     ///
     /// # Examples
     ///
@@ -218,13 +216,13 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Those of [`replace`](Self::replace).
+    /// The errors of [`replace`](Self::replace).
     pub async fn reschedule(&self, timer: TimerId, to: impl Into<Time>) -> Result<TimerUpdate> {
         self.replace(timer, Replacement::at(to)).await
     }
 
-    /// Gives a timer another time as [`reschedule`](Self::reschedule) does, and with it what else
-    /// the replacement has: an attempt sees all as it was, or all as it is now.
+    /// Gives a timer another time, as [`reschedule`](Self::reschedule) does, and the replacement's
+    /// other values. An attempt sees either all old values or all new ones.
     ///
     /// With [`Replacement::expect`] it is [`TimerUpdate::Stale`] if another change came first: of
     /// two that expect one version, one is made.
@@ -248,18 +246,18 @@ impl Client {
         Ok(done)
     }
 
-    /// Changes what the last attempt of a timer left, if the timer is as it was found: its
-    /// [detail](Timer::detail), cut as in [`Fire::fail`](crate::Fire::fail), and when the next
-    /// attempt is due, which is `pause` from now, or the scheduled time if that is later. For a
-    /// timer that was [postponed](crate::Fire::postpone_with) until others decide. It may belong
-    /// to a schedule.
+    /// Changes the [detail](Timer::detail) that the last attempt of a timer left, and the time of
+    /// the next attempt, if the timer has not changed since it was read. The detail is cut as in
+    /// [`Fire::fail`](crate::Fire::fail). The next attempt is due `pause` from now, or at the
+    /// scheduled time if that is later. For a timer that was
+    /// [postponed](crate::Fire::postpone_with) until others decide. It may belong to a schedule.
     ///
-    /// Of two that amend what they found alike, one is [`TimerUpdate::Done`] and the other
-    /// [`TimerUpdate::Stale`]. No attempt starts between the look and a change that is done.
+    /// If two callers amend the same state, one gets [`TimerUpdate::Done`] and the other
+    /// [`TimerUpdate::Stale`]. No attempt starts between the read and a successful change.
     ///
     /// # Errors
     ///
-    /// Those of [`replace`](Self::replace), except that a detail is cut. If the error is
+    /// The errors of [`replace`](Self::replace), except that a detail is cut. If the error is
     /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be amended.
     ///
     /// # Examples
@@ -304,8 +302,8 @@ impl Client {
         self.read(move |store| store.find(&name)).await
     }
 
-    /// Returns what has this name, and the database's time: the schedule, and the timer without a
-    /// schedule; if neither is there, the newest record of the name.
+    /// Returns the schedule of this name, the timer of this name that has no schedule, and the
+    /// database's time. If neither exists, the newest record of the name is returned.
     ///
     /// Calls that wait at the same time go into one statement. Nothing has a name that no store
     /// takes, such as an empty one.
@@ -320,11 +318,10 @@ impl Client {
         in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Unavailable).await
     }
 
-    /// Returns once everything that this client has read so far is as durable as what it writes.
+    /// Waits until everything that this client has read so far is as durable as its own writes.
     ///
-    /// A read may show what another client wrote and nobody has waited for: a commit that was given
-    /// up while it waited for a standby. A caller that concludes from a read that nothing is left
-    /// to write calls this before it says so.
+    /// A read may show another client's commit that no standby has confirmed yet. A caller that
+    /// reads that nothing is left to write calls this before it reports so.
     ///
     /// Calls that wait at the same time are confirmed together.
     ///
@@ -338,8 +335,8 @@ impl Client {
         in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain).await
     }
 
-    /// Lists timers that are not over, in the query's order: by default the one that is due first
-    /// at the beginning.
+    /// Lists timers that are not over, in the query's order; by default the earliest due comes
+    /// first.
     pub async fn timers(&self, query: TimerQuery) -> Result<Vec<Timer>> {
         self.read(move |store| store.timers(&query)).await
     }
@@ -539,7 +536,7 @@ impl Drop for Thread {
     }
 }
 
-/// Confirms what all of these callers have read, and answers.
+/// Confirms the reads of all of these callers, and answers.
 fn confirm_together(store: &mut dyn Store, confirms: Vec<Confirm>) {
     let tickets: Vec<_> = confirms.iter().map(|confirm| confirm.ticket.clone()).collect();
     let confirmed = repeat(|| Attended::new(store, &tickets).confirm());
@@ -556,7 +553,7 @@ fn look_up_together(store: &mut dyn Store, lookups: Vec<Lookup>) {
     }
 }
 
-/// Looks up names in one statement, or each in its own if the store refuses one of them.
+/// Looks up names in one statement, or each in a separate statement if the store refuses any.
 fn look_up(store: &mut dyn Store, lookups: &[Lookup]) {
     let names: Vec<_> = lookups.iter().map(|lookup| &*lookup.name).collect();
     let tickets: Vec<_> = lookups.iter().map(|lookup| lookup.ticket.clone()).collect();
@@ -577,7 +574,7 @@ fn look_up(store: &mut dyn Store, lookups: &[Lookup]) {
     }
 }
 
-/// Inserts what callers wait for, and answers. Returns what was made.
+/// Inserts the timers of waiting callers, and answers. Returns the new timers.
 fn insert_together(store: &mut dyn Store, inserts: Vec<Insert>) -> Vec<NewTimer> {
     let (mut timers, mut tickets, mut replies) = (Vec::new(), Vec::new(), Vec::new());
     for Insert { timer, ticket, reply } in inserts {
@@ -620,8 +617,9 @@ fn unexpected(
     (!node.is_some_and(|node| node.expect(timer, kind, due))).then_some((timer, due))
 }
 
-/// Returns what nodes of other processes are to be notified of. In the lanes of what was made it
-/// chooses the fronts first: those are what is due. After an error a node does so within seconds.
+/// Returns the timers to name in a notice to nodes of other processes. For new timers in lanes it
+/// first chooses the lanes' fronts, because only they are due. If that fails, a node chooses them
+/// within seconds.
 fn all_unexpected(
     store: &mut dyn Store,
     node: Option<&Weak<Shared>>,
@@ -653,7 +651,7 @@ fn all_unexpected(
 /// Inserts, and inserts again while the answer is lost.
 pub(crate) fn insert_all(store: &mut dyn Store, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
     let (inserted, is_repeated) = until_answered(|| store.insert(timers))?;
-    // What exists under its own id is what the first call made.
+    // A timer that exists under this id was made by the first try.
     let created = |(answer, timer): (Inserted, &NewTimer)| match answer {
         Inserted::Exists(id) if is_repeated && id == timer.id => Inserted::Created,
         answer => answer,
@@ -664,8 +662,8 @@ pub(crate) fn insert_all(store: &mut dyn Store, timers: &[NewTimer]) -> Result<V
 /// Makes a call again while its answer is lost, or a concurrent transaction gets in the way. Says
 /// whether an answer was lost.
 ///
-/// After a lost answer each error is [`Uncertain`](StoreErrorKind::Uncertain): nobody knows what
-/// became of the call.
+/// After a lost answer each error is [`Uncertain`](StoreErrorKind::Uncertain): nobody knows whether
+/// the call was carried out.
 fn until_answered<T>(mut call: impl FnMut() -> Result<T>) -> Result<(T, bool)> {
     let (mut repeats, mut is_lost) = (1..REPEATS, false);
     loop {

@@ -14,14 +14,15 @@ use crate::node::{MainLoop, Options, Shared, Stats, Stopping, Worker, run_claime
 use crate::store::{Listening, Store};
 use crate::threads::{spawn, unavailable};
 
-/// A node: reads what is due soon, claims what is due, and hands it to workers.
+/// A node: reads timers that are due soon, claims them when due, and hands them to workers.
 ///
 /// The engine has a thread that keeps it alive and reads, and one or more that claim, each with a
 /// connection of its own. Workers and their fires are for any executor.
 ///
-/// Dropped, it ends its node: it sends the ends that wait, and leaves to others what is held. A
-/// store that panics ends the node too, and so does one whose database is
-/// [gone](StoreErrorKind::Gone): its workers' streams end, and [`ended`](Self::ended) says why.
+/// Dropping it ends its node: finished attempts are recorded, and others take over the running
+/// ones. A store that panics also ends the node, and so does a database that is
+/// [gone](StoreErrorKind::Gone): the workers' streams end, and [`ended`](Self::ended) returns the
+/// reason.
 ///
 /// # Examples
 ///
@@ -65,8 +66,8 @@ impl Engine {
         self.shared.options.node
     }
 
-    /// The attempts of one kind, at most `prefetch` of them at a time: in the stream, or in the
-    /// hands of those who took them from it. At least one.
+    /// The attempts of one kind. At most `prefetch` of them (at least one) are in the stream or
+    /// taken from it and unfinished.
     ///
     /// A node reads only the kinds that it has a worker for. The nodes divide the timers among
     /// them whatever kinds they serve, so a timer whose kind only some of them serve may wait for
@@ -91,9 +92,9 @@ impl Engine {
 
     /// A client with so many threads, each with a connection of its own; at least one.
     ///
-    /// One thread sends all that may write, one call after the other; what waits meanwhile to be
-    /// inserted goes into the next transaction. The others read at the same time, and neither waits
-    /// for the other. A program that needs writes at the same time makes more clients.
+    /// One thread sends all calls that may write, one after the other; inserts that wait meanwhile
+    /// share the next transaction. The other threads read at the same time, and readers and the
+    /// writer do not wait for each other. A program that needs parallel writes makes more clients.
     ///
     /// # Errors
     ///
@@ -104,7 +105,7 @@ impl Engine {
         Client::start(stores.collect::<Result<_, _>>()?, Some(Arc::downgrade(&self.shared)))
     }
 
-    /// Returns counts of what the node has done so far.
+    /// Returns counts of the node's work so far.
     pub fn stats(&self) -> Stats {
         self.shared.counters.snapshot()
     }
@@ -124,12 +125,12 @@ impl Engine {
         }
     }
 
-    /// Ends the node in good order: claims nothing more, hands back what no handler has taken, and
-    /// waits for what handlers have.
+    /// Ends the node in good order: claims no more timers, hands back attempts that no handler has
+    /// taken, and waits for the running attempts.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it waits no longer: what handlers have is another's.
+    /// Dropping the future ends the wait: other nodes take over the attempts that still run.
     pub async fn stop(self) {
         self.shared.stop(Stopping::Draining);
         // Closed, and never written to.
@@ -161,15 +162,15 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Sets the time for which the node lives without a heartbeat; 15 s by default. Then others
-    /// take its attempts over.
+    /// Sets the node's life without a heartbeat; 15 s by default. Then others take its attempts
+    /// over.
     pub fn lease(mut self, span: Duration) -> Self {
         self.options.lease = span;
         self
     }
 
-    /// Sets the period in which the node renews its lease; 1 s by default. A node that misses a
-    /// heartbeat is suspected: others read its shards too.
+    /// Sets the period of the node's heartbeat, which renews its lease; 1 s by default. A node that
+    /// misses a heartbeat is suspected: others read its shards too.
     pub fn heartbeat(mut self, period: Duration) -> Self {
         self.options.heartbeat = period;
         self
@@ -181,16 +182,16 @@ impl Builder {
         self
     }
 
-    /// Sets the period in which the node reads what is due; 0.5 s by default. A timer that another
-    /// process inserts to be due at once is attempted this late at most, and much sooner if the
-    /// store has notices.
+    /// Sets the period in which the node reads due timers; 0.5 s by default. If another process
+    /// inserts a timer that is due at once, its attempt starts this late at most, and much sooner
+    /// if the store has notices.
     pub fn scan(mut self, period: Duration) -> Self {
         self.options.scan = period;
         self
     }
 
-    /// Sets the period in which the node turns what schedules have next into timers; 1 s by
-    /// default.
+    /// Sets the period in which the node turns the next occurrences of schedules into timers; 1 s
+    /// by default.
     pub fn schedule_interval(mut self, period: Duration) -> Self {
         self.options.schedule_interval = period;
         self
@@ -203,10 +204,10 @@ impl Builder {
         self
     }
 
-    /// Sets for how long a timer that is due may wait to share a transaction with others that are
-    /// due soon; 2 ms by default. It waits for none if the last claim began longer ago, or if it is
-    /// late by as much already. The longer, the fewer transactions; zero claims each at once. More
-    /// than half a second is an error: what is late by a second is claimed by other nodes, too.
+    /// Sets for how long a due timer may wait to share a transaction with others that are due soon;
+    /// 2 ms by default. It does not wait if the last claim began longer ago, or if it is already
+    /// that late. A longer wait saves transactions; zero claims each timer at once. More than half
+    /// a second is an error, because other nodes claim timers that are a second late.
     ///
     /// Each node that shares a load makes its own transactions. Set it to 2 ms times the
     /// number of nodes, and together they make as many as one; timers are then later by as much.
@@ -263,7 +264,7 @@ impl Builder {
         let _listening = store.listen(Arc::new(heard))?;
         // It only makes others from here on.
         store.disconnect();
-        // From here on its drop ends what was started.
+        // From here on, dropping it ends the threads that were started.
         let store = std::sync::Mutex::new(store);
         let engine = Engine { shared: shared.clone(), store, ended, _listening };
         for (number, connection) in connections.into_iter().enumerate() {

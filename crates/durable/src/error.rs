@@ -1,17 +1,17 @@
-//! [`StoreError`]: what can go wrong between an engine and its database.
+//! [`StoreError`]: failures between an engine and its database.
 
 use std::error::Error;
 use std::fmt;
 
-/// Kinds of [`StoreError`], by what a caller can do about them.
+/// Kinds of [`StoreError`], by the caller's remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
     /// Nothing was written. The database is not there, or too busy: try again later.
     Unavailable,
-    /// The answer was lost: what was to be written may have been, or may still be.
+    /// The answer was lost: the write may have happened, or may still happen.
     Uncertain,
-    /// Nothing was written, as a concurrent transaction got in the way: try again.
+    /// Nothing was written because a concurrent transaction was in the way: try again.
     Conflict,
     /// The database's tables are of a version that this build does not work with.
     Schema,
@@ -40,7 +40,7 @@ impl StoreError {
         Self::new(self.kind, self.source.to_string())
     }
 
-    /// Returns the kind, by what a caller can do about it.
+    /// Returns the kind, which names the caller's remedy.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }

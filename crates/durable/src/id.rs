@@ -47,7 +47,7 @@ macro_rules! id {
         impl std::str::FromStr for $name {
             type Err = std::num::ParseIntError;
 
-            /// Understands what [`Display`](fmt::Display) writes, with or without the hyphens.
+            /// Reads the text of [`Display`](fmt::Display), with or without the hyphens.
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 u128::from_str_radix(&text.replace('-', ""), 16).map(Self)
             }
@@ -56,9 +56,9 @@ macro_rules! id {
 }
 
 id!(
-    /// A timer, which is one occurrence. Chosen by the client that makes it, so that an insert
-    /// whose answer was lost can be sent again. Those that are drawn later sort after those drawn
-    /// earlier, to the millisecond, as UUIDs of version 7 do; nothing rests on it.
+    /// Id of a timer, and so of one occurrence. The client that makes the timer chooses it, so that
+    /// an insert whose answer was lost can be sent again. Ids sort by the time of their drawing, to
+    /// the millisecond, like UUIDs of version 7; nothing relies on that.
     TimerId
 );
 id!(
@@ -89,8 +89,8 @@ impl TimerId {
 
     /// Identity of the timer that a finished timer is made again as: always the same.
     ///
-    /// [`Client::revive`](crate::Client::revive) gives it to what it makes of a dead timer. A
-    /// client that gives it to a successor of its own knows that there is one successor at most.
+    /// [`Client::revive`](crate::Client::revive) gives it to the successor of a dead timer. A
+    /// client that gives it to its own successor of a timer ensures that there is at most one.
     pub fn of_revival(dead: Self) -> Self {
         let [low, high] = [dead.0 as u64, (dead.0 >> 64) as u64];
         let first = mix(mix(high) ^ low.rotate_left(29));
@@ -167,8 +167,8 @@ fn system_random() -> u128 {
 
 /// A node's membership: the node, and which of its memberships it is.
 ///
-/// A node that lost its lease joins again under the next epoch, and then owns nothing of what it
-/// had claimed before.
+/// A node that lost its lease joins again under the next epoch, and no longer owns its earlier
+/// claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lease {
     /// The node.

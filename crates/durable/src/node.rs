@@ -1,4 +1,4 @@
-//! A node: its threads, what they share, and the attempts that it hands out.
+//! A node: its threads, their shared state, and the attempts that it hands out.
 
 mod auditor;
 mod cache;

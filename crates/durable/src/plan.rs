@@ -40,9 +40,9 @@ pub(crate) enum Step {
     Wait(Time),
 }
 
-/// Returns what is to be done at `now` about a schedule whose occurrences from `next` on are
-/// neither timers nor recorded. Occurrences that come until `ahead` from now become timers already,
-/// if nothing can change that.
+/// Plans the occurrences of a schedule from `next` on, at `now`; they are neither timers nor
+/// recorded yet. Occurrences until `ahead` from now become timers already, unless something may
+/// still change them.
 pub(crate) fn plan(
     schedule: &Schedule,
     policies: &Policies,
@@ -61,7 +61,7 @@ pub(crate) fn plan(
     };
     let end = now + ahead;
     let mut found: Vec<Time> = schedule.all_from(Some(next)).take(BATCH + 1).collect();
-    // Those that are due. What is excluded was not missed, and makes nothing else late.
+    // The due occurrences. An excluded one was not missed, and makes no other late.
     let is_due = |at: &Time| *at <= now;
     let mut due: Vec<Time> = found.iter().copied().take_while(is_due).collect();
     if due.len() > BATCH {
@@ -69,7 +69,7 @@ pub(crate) fn plan(
         due.extend(later.take(counted + 1));
     }
     due.retain(|at| !schedule.excludes(*at));
-    // What lies past the window tells only that what is before it is the last.
+    // An occurrence past the window only shows that the one before it is the last.
     let within = found.iter().take_while(|at| **at <= end).count();
     found.truncate(within + 1);
     // If there are more than were looked for, none of a batch runs, whatever the newest is.
@@ -103,7 +103,7 @@ pub(crate) fn plan(
     }
 }
 
-/// Returns the reason that occurrences have which the policy does not let run.
+/// Returns the reason recorded for occurrences that the policy skips.
 fn reason(missed: Missed) -> Reason {
     match missed {
         Missed::Coalesce => Reason::Coalesced,
@@ -115,7 +115,7 @@ fn reason(missed: Missed) -> Reason {
 struct Line<'a> {
     policies: &'a Policies,
     id: ScheduleId,
-    /// Occurrences in the database, and those that the plan adds.
+    /// Occurrences in the database, and the plan's own.
     occupied: Unfinished,
 }
 
@@ -129,10 +129,10 @@ impl Line<'_> {
         plan.run.push((at, at + jitter(self.policies.jitter, self.id, at)));
     }
 
-    /// Takes an occurrence of the future, unless what becomes of it is open.
+    /// Takes a future occurrence, unless its fate is still open.
     fn take_coming(&mut self, at: Time, plan: &mut Plan) -> bool {
         if self.policies.overlap != Overlap::Allow {
-            // A transaction for what is due already comes first, as that may make it busy.
+            // A transaction for the due occurrences comes first: it may make the schedule busy.
             if !self.is_idle() {
                 return false;
             }
@@ -195,7 +195,7 @@ impl Rows {
         }
     }
 
-    /// Returns what a store is asked to write.
+    /// Returns the request to a store.
     pub(crate) fn advance<'a>(&'a self, row: &ScheduleRow) -> Advance<'a> {
         Advance {
             schedule: row.id,
@@ -219,7 +219,7 @@ impl Rows {
     }
 }
 
-/// Returns how many occurrences may wait for one that is unfinished; `None` if they need not.
+/// Returns how many occurrences may wait while another is unfinished; `None` if they need not wait.
 pub(crate) fn room(overlap: Overlap) -> Option<u32> {
     match overlap {
         Overlap::Allow => None,
@@ -247,8 +247,8 @@ fn outcome(reason: Reason) -> Outcome {
     }
 }
 
-/// The occurrences from `next` until `now` that are to be recorded when a schedule changes, at most
-/// a batch of them, and the first that is left. Those that are excluded have that reason.
+/// Returns the records for the occurrences from `next` until `now` when a schedule changes, at most
+/// a batch of them, and the first occurrence that is left. Excluded ones are recorded as such.
 fn backlog(
     schedule: &Schedule,
     next: Option<Time>,
@@ -267,8 +267,9 @@ fn backlog(
     (found, all.next())
 }
 
-/// Returns the records of what of the schedule in `old` was due until `now`, as it stops for
-/// `reason`; and what its row becomes first, if more is left than one transaction records.
+/// Returns the records of occurrences of `old` that were due until `now`, when the schedule stops
+/// for `reason`. If one transaction cannot record them all, it also returns the row for the time in
+/// between.
 pub(crate) fn stop(
     old: &ScheduleRow,
     now: Time,

@@ -59,8 +59,8 @@ impl Retry {
     /// No second attempt after a failed one.
     pub const NEVER: Self = Self { attempts: 1, first: Duration::ZERO, longest: Duration::ZERO };
 
-    /// The pause before the next attempt once `failures` of them have failed; `None` if there is to
-    /// be no other.
+    /// Returns the pause before the next attempt once `failures` attempts have failed; `None` if
+    /// there is no other attempt.
     pub fn pause(&self, failures: u32) -> Option<Duration> {
         if failures >= self.attempts.max(1) {
             return None;
@@ -83,13 +83,13 @@ impl Default for Retry {
 pub struct Policies {
     /// Policy for occurrences that were due while no node was there to make timers of them.
     ///
-    /// Of those that are found together, the newest is on time if it is not later than
-    /// [`on_time_within`](Self::on_time_within); the others were missed. What does not run is
-    /// recorded as [`Reason::Missed`](crate::Reason::Missed); with [`Missed::Coalesce`] as
-    /// [`Reason::Coalesced`](crate::Reason::Coalesced). What had become a timer before the nodes
-    /// went away runs, however late. At most 10,000 are caught up.
+    /// If several are found together, the newest is on time unless it is later than
+    /// [`on_time_within`](Self::on_time_within); the others were missed. A missed occurrence that
+    /// does not run is recorded as [`Reason::Missed`](crate::Reason::Missed), or with
+    /// [`Missed::Coalesce`] as [`Reason::Coalesced`](crate::Reason::Coalesced). Occurrences that
+    /// became timers before the nodes went away run, however late. At most 10,000 are caught up.
     pub missed: Missed,
-    /// Lateness up to which an occurrence is on time when it is found, if the next is not due yet.
+    /// Lateness up to which an occurrence counts as on time, unless the next is due already.
     pub on_time_within: Duration,
     /// Policy for occurrences that overlap.
     pub overlap: Overlap,

@@ -1,4 +1,4 @@
-//! [`Record`]: what became of an occurrence.
+//! [`Record`]: the end of an occurrence.
 
 use crate::id::{NodeId, ScheduleId, TimerId};
 use crate::policy::Retry;
@@ -57,9 +57,9 @@ named! {
 }
 
 named! {
-    /// Reason for which an occurrence did not succeed.
+    /// Reason why an occurrence did not succeed.
     Reason {
-        /// Its attempts failed, as many as its policy allows.
+        /// Its attempts failed, up to the number of its policy.
         Failed = 1 "failed",
         /// Its handler said that no further attempt makes sense.
         GivenUp = 2 "given up",
@@ -120,7 +120,7 @@ pub struct Record {
     pub recorded: Time,
 }
 
-/// Part of a [`Record`] that shows how an occurrence ended, without what it takes to run it again.
+/// Part of a [`Record`] that shows how an occurrence ended, without the values for another run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordSummary {

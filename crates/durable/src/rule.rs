@@ -27,8 +27,8 @@ impl Rule {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`], with both texts, if one of them is not what this version writes. A store
-    /// returns it in the row's place, so that one row stops no other.
+    /// Returns [`Unreadable`], with both texts, if this version cannot read them. A store returns
+    /// it in the row's place, so that the other rows stay readable.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! [`Schedule`]: when, as text that a store can keep.
+//! [`Schedule`]: the times of a schedule, as text that a store can keep.
 
 mod limits;
 #[cfg(test)]
@@ -22,15 +22,15 @@ use crate::time::Time;
 /// # Start, end and excluded windows
 ///
 /// A schedule may have a first and a last time, and windows in which its occurrences are skipped: a
-/// freeze before a release, the maintenance of what its handlers call. An occurrence is excluded if
-/// the time that it is scheduled for lies in a window, whichever attempts run then: what became due
-/// before the window, and what [`run_now`](crate::Client::run_now) makes, runs within it. One that
-/// is excluded has a record that says so, [`Reason::Excluded`](crate::Reason::Excluded), from when
-/// it was due. It does not count as missed, and no other stands for it, except at the end of a
-/// window with [`Excluded::RunAtEnd`].
+/// freeze before a release, or the maintenance of a system that its handlers call. An occurrence is
+/// excluded if its scheduled time lies in a window. Attempts themselves may run within a window: of
+/// an occurrence due before it, or made by [`run_now`](crate::Client::run_now). From its due time
+/// on, an excluded occurrence has a record with [`Reason::Excluded`](crate::Reason::Excluded). It
+/// does not count as missed, and no other occurrence replaces it, except at the end of a window
+/// with [`Excluded::RunAtEnd`].
 ///
-/// Windows are instants, so they have no time zone. What recurs by time of day is left out by the
-/// cron expression itself.
+/// Windows are instants, so they have no time zone. A cron expression can itself leave out times of
+/// day.
 ///
 /// A limit that is added to a schedule of a store changes its times: the schedule begins anew, see
 /// [`upsert`](crate::Every::upsert).
@@ -93,22 +93,21 @@ impl Schedule {
         Self::every_from(period, Time::from_micros(0))
     }
 
-    /// Every multiple of `period` after `anchor`, which is not one of them.
+    /// Every multiple of `period` after `anchor`; the anchor itself is not included.
     pub fn every_from(period: Duration, anchor: Time) -> Self {
         let period_us = i64::try_from(period.as_micros()).unwrap_or(i64::MAX).max(1);
         Self { times: Times::Every { period_us, anchor }, limits: Limits::default() }
     }
 
-    /// Sets the earliest time of an occurrence, which may be that time itself. It moves no other:
-    /// each occurrence from then on is where it would be without a start.
+    /// Sets the earliest time of an occurrence, inclusive. The other occurrences keep their times.
     #[must_use]
     pub fn starting_at(mut self, first: impl Into<Time>) -> Self {
         self.limits.first = Some(first.into());
         self.settled(BEGINNING)
     }
 
-    /// Sets the latest time of an occurrence, which may be that time itself. The schedule stays
-    /// there, and enabled, once it is past.
+    /// Sets the latest time of an occurrence, inclusive. Once it is past, the schedule still exists
+    /// and stays enabled.
     #[must_use]
     pub fn ending_at(mut self, last: impl Into<Time>) -> Self {
         self.limits.last = Some(last.into());
@@ -135,14 +134,14 @@ impl Schedule {
         self.settled(end)
     }
 
-    /// Works out what stands for excluded occurrences at `since` or later.
+    /// Computes the occurrences at `since` or later that replace excluded ones.
     fn settled(mut self, since: Time) -> Self {
         let Self { times, limits } = &mut self;
         limits.settle(since, |after| times.next_after(after));
         self
     }
 
-    /// The first occurrence later than `after`, of those that are not excluded.
+    /// Returns the first occurrence later than `after` that is not excluded.
     pub fn next_after(&self, mut after: Time) -> Option<Time> {
         loop {
             let next = self.next_of_all(after)?;
@@ -153,8 +152,9 @@ impl Schedule {
         }
     }
 
-    /// All occurrences later than `after` that are not excluded, in order. They end where no count
-    /// of microseconds goes further. A day that never comes, as 31 February, is no schedule.
+    /// Returns all occurrences later than `after` that are not excluded, in order. They end where
+    /// microseconds since 1970 overflow. A day that does not exist, such as 31 February, is an
+    /// invalid schedule.
     pub fn occurrences(&self, after: Time) -> impl Iterator<Item = Time> {
         std::iter::successors(self.next_after(after), |last| self.next_after(*last))
     }
@@ -164,13 +164,13 @@ impl Schedule {
         self.occurrences(first - STEP)
     }
 
-    /// All occurrences from `next` on, which is one of them, those that are excluded too.
+    /// Returns all occurrences from the occurrence `next` on, excluded ones included.
     pub(crate) fn all_from(&self, next: Option<Time>) -> impl Iterator<Item = Time> {
         std::iter::successors(next, |last| self.next_of_all(*last))
     }
 
-    /// The first occurrence later than `after`, excluded or not. [`excludes`](Self::excludes) says
-    /// which it is.
+    /// Returns the first occurrence later than `after`, excluded or not.
+    /// [`excludes`](Self::excludes) tells the two apart.
     pub fn next_of_all(&self, after: Time) -> Option<Time> {
         self.limits.next_after(after, |after| self.times.next_after(after))
     }

@@ -13,7 +13,7 @@ pub(crate) use world::random;
 use model::Model;
 use world::World;
 
-/// What happens in one run.
+/// Steps of one run.
 const STEPS: usize = 3_000;
 
 /// Runs the world of one seed. Returns how many attempts started, and how many of them were of
@@ -46,7 +46,7 @@ fn seeds(default: std::ops::Range<u64>) -> std::ops::Range<u64> {
     first..end
 }
 
-/// Runs the worlds of these seeds, and adds up what they return.
+/// Runs the worlds of these seeds, and adds up their results.
 fn sum(seeds: std::ops::Range<u64>, faults: u32) -> [usize; 2] {
     let add = |sum: [usize; 2], run: [usize; 2]| [0, 1].map(|of| sum[of] + run[of]);
     seeds.map(|seed| run(seed, faults)).fold([0; 2], add)

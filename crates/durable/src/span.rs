@@ -13,7 +13,7 @@ pub(crate) fn write(span: Duration) -> String {
     whole.map_or_else(String::new, |(name, unit)| format!("{}{name}", nanos / unit))
 }
 
-/// Reads a span; `None` if the text is none, or one that is too long for a [`Duration`].
+/// Reads a span; `None` if the text is not a span, or exceeds a [`Duration`].
 pub(crate) fn read(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|char: char| !char.is_ascii_digit());
     let (_, unit) = UNITS.iter().find(|(name, _)| *name == &text[digits.len()..])?;

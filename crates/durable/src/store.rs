@@ -1,7 +1,7 @@
-//! [`Store`]: what an engine and its clients ask of a database.
+//! [`Store`]: the calls that an engine and its clients make to a database.
 //!
-//! The database decides; an engine has only guesses. So every write is conditional on what is in
-//! the database at that moment, and every answer says what became of it.
+//! The database decides; an engine only guesses. So every write is conditional on the state of the
+//! database at that moment, and every answer reports the result.
 //!
 //! # The time
 //!
@@ -33,14 +33,14 @@
 //! timer of a schedule is *unfinished* if it is running, or pending and due before [`Time::NEVER`],
 //! or in a lane.
 //!
-//! A timer that runs when a change withdraws what its schedule has is *stopped*: its attempt may
+//! If a timer runs while a change withdraws its schedule's timers, it is *stopped*: its attempt may
 //! complete, but no other starts.
 //!
 //! A retry leaves its detail in the timer, and so may a postponement. The record of a cancelled
 //! timer has it.
 //!
-//! Every transition is one atomic step. Two calls that both apply to a timer are in some order, and
-//! the second sees what the first left.
+//! Every transition is one atomic step. Of two calls that both apply to a timer, the second sees
+//! the result of the first.
 //!
 //! # Lanes
 //!
@@ -50,11 +50,11 @@
 //! and [`maintain`](Store::maintain) choose the front: the first in the order of
 //! `(scheduled_for, id)`. It is due when it is scheduled, or now if that is past.
 //!
-//! A front that was ever claimed stays it until it has ended: through retries, postponements and
-//! the deaths of its nodes. One that was not yet claimed waits again if a timer of its lane comes
-//! that is scheduled before it. A front that ends, or is taken back, leaves its lane without one.
-//! The node or the client that ended it promotes the next soon after; `maintain` finds what is
-//! left.
+//! A front that was ever claimed remains the front until it has ended: through retries,
+//! postponements and the deaths of its nodes. A front that was never claimed waits again if a timer
+//! scheduled before it enters the lane. A front that ends, or is taken back, leaves its lane
+//! without a front. The node or the client that ended it promotes the next soon after; `maintain`
+//! finds the lanes that were missed.
 //!
 //! # A lease
 //!
@@ -132,7 +132,7 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// One connection to a database of timers. All calls block.
 ///
-/// The [module](self) says what is common to all calls. Every store passes the same conformance
+/// The [module](self) describes rules common to all calls. Every store passes the same conformance
 /// suite.
 pub trait Store: Send {
     /// A further connection to the same database.
@@ -150,8 +150,8 @@ pub trait Store: Send {
         None
     }
 
-    /// Returns how many statements the database has ended since the last call of this method, as a
-    /// lock was not free in time; always 0 of a store that counts none.
+    /// Returns how many statements the database has ended since the last call of this method
+    /// because a lock was not free in time; 0 if the store does not count them.
     ///
     /// A store repeats such a statement by itself, or returns
     /// [`Conflict`](crate::StoreErrorKind::Conflict).
@@ -169,11 +169,11 @@ pub trait Store: Send {
         Ok(None)
     }
 
-    /// Tells those who listen that timers of `shards` were put there that are due soon. Returns
-    /// `false` if the store has no such thing.
+    /// Notifies listeners that timers of `shards` were inserted that are due soon. Returns `false`
+    /// if the store has no notices.
     ///
-    /// The notice is a call of its own, after the one that put them there, and not one for each: a
-    /// notice in a transaction may make transactions of others wait for its commit.
+    /// The notice is a separate call, after the inserts, and one call for all of them: a notice in
+    /// a transaction may make other transactions wait for its commit.
     fn notify(&mut self, shards: Shards) -> Result<bool> {
         let _ = shards;
         Ok(false)
@@ -184,11 +184,11 @@ pub trait Store: Send {
 
     // Nodes.
 
-    /// Starts the life `lease`, which expires `span` from now, unless the node ever had that epoch
-    /// or a later one: then `None`. What it had under an earlier epoch is an orphan's.
+    /// Starts the life `lease`, which expires `span` from now. Returns `None` if the node ever had
+    /// that epoch or a later one. Its attempts of an earlier epoch become orphans.
     ///
-    /// The node counts its epochs itself, so that a call whose answer was lost, and which is
-    /// carried out late, cannot end a life that began since.
+    /// The node counts its epochs itself. So if the answer to a call was lost and the call is
+    /// carried out late, it cannot end a newer life.
     ///
     /// Stores keep the epoch of a node that died for at least a day.
     fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>>;
@@ -198,8 +198,8 @@ pub trait Store: Send {
     /// A lease past its end whose row is still there is moved too: nobody has noticed.
     fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>>;
 
-    /// Ends the node's life, and makes what it runs pending, in one transaction. Does nothing if
-    /// the node does not live under this lease.
+    /// Ends the node's life, and makes its running timers pending, in one transaction. Does nothing
+    /// if the node does not live under this lease.
     fn leave(&mut self, lease: Lease) -> Result<()>;
 
     /// Maintains the cluster: any node may call it, and it remembers nothing:
@@ -220,11 +220,12 @@ pub trait Store: Send {
     /// if there may be more, `more` says so.
     fn maintain(&mut self) -> Result<Maintained>;
 
-    /// Chooses the [front](self#lanes) of each of these lanes, and returns those that were chosen.
+    /// Chooses the [front](self#lanes) of each of these lanes, and returns the new fronts.
     ///
-    /// It is due at its `scheduled_for`, or now if that is past. A front that was never claimed
-    /// waits again if one that waits is scheduled before it; one that another transaction has
-    /// locked may stay. A lane whose front stays has none in the answer. `lanes` has 1,000 at most.
+    /// The front is due at its `scheduled_for`, or now if that is past. A front that was never
+    /// claimed waits again if a waiting timer is scheduled before it; it may stay if another
+    /// transaction has locked it. The answer names no timer for a lane whose front stays. `lanes`
+    /// has at most 1,000 entries.
     fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>>;
 
     /// The nodes that live, in the order of their ids.
@@ -245,31 +246,32 @@ pub trait Store: Send {
     /// give up first.
     fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>>;
 
-    /// The pending timers that are due until `ahead` from now, ordered by `(due, id)`: those whose
-    /// kind and shard are asked for, of each kind the first `kind_limit`. With `grace`, also those
-    /// of all other shards that are due for at least that long.
+    /// Returns pending timers that are due until `ahead` from now, ordered by `(due, id)`: of the
+    /// kinds and shards asked for, and at most `kind_limit` of each kind. With `grace`, it adds
+    /// timers of all other shards that have been due for at least that long.
     ///
     /// If the answer has `kind_limit` of a kind, there may be more. If it has fewer, that is all.
     ///
-    /// With `back`, only those that are due later than that before now: it spares a database the
-    /// walk over what is dead or running. What is written behind it is found by the next scan
-    /// without. A store may return late what is written as due long ago, by a transaction that
-    /// took long or while the clock was behind.
+    /// With `back`, timers that were due longer ago than that are left out: this spares a database
+    /// the walk over dead or running rows. The next scan without `back` finds them. A store may
+    /// return a timer late if it was written as due long ago, by a long transaction or while the
+    /// clock was behind.
     ///
-    /// The answer must come from an index on the kind and `due`: of each kind it reads what is due
-    /// first, up to `kind_limit` pending timers of the shards, however many others are due.
+    /// The answer must come from an index on the kind and `due`: for each kind it reads the timers
+    /// that are due first, up to `kind_limit` pending timers of the shards, however many others are
+    /// due.
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window>;
 
-    /// The attempts that run under `lease`, of the timers after `after` in the order of
-    /// `(due, id)`. What the node knows nothing of was claimed by a call whose answer was lost.
+    /// Returns the attempts that run under `lease`, of timers after `after` in the order of
+    /// `(due, id)`. An attempt unknown to the node was claimed by a call whose answer was lost.
     ///
     /// A store may answer for a part of them, and says where the next begins: a long backlog then
     /// holds up no other call of the connection.
     fn held(&mut self, lease: Lease, after: Option<(Time, TimerId)>) -> Result<Held>;
 
-    /// Makes those of `timers` running under `lease` that are pending and due by now, if the node
-    /// lives under that lease: `attempt + 1`, and nothing else. Returns them in the order of
-    /// `(due, id)`, as they are afterwards.
+    /// Claims each of `timers` that is pending and due by now, if the node lives under that lease:
+    /// the timer runs under `lease` with `attempt + 1`, and is otherwise unchanged. Returns them in
+    /// the order of `(due, id)`, in their new state.
     ///
     /// A timer that it does not return is not pending, or not due, or not there. A timer is
     /// returned by one claim only. A store may leave out timers that another transaction has
@@ -301,8 +303,9 @@ pub trait Store: Send {
     /// due then, or now if that is past; and another payload, if there is one. Timers of schedules
     /// are [`Gone`](TimerUpdate::Gone) to it.
     ///
-    /// Adds one to its [version](Timer::version). With `expect`, applies only if the timer has
-    /// that version, and else says [`Stale`](TimerUpdate::Stale), also of one that is running.
+    /// Increments the timer's [version](Timer::version). With `expect`, applies only if the timer
+    /// has that version, and otherwise returns [`Stale`](TimerUpdate::Stale), even if the timer is
+    /// running.
     ///
     /// A timer that waits in a lane keeps waiting, scheduled for that time.
     ///
@@ -310,24 +313,24 @@ pub trait Store: Send {
     /// leaves it alone, until it is given another time.
     fn reschedule(&mut self, reschedule: &Reschedule<'_>) -> Result<TimerUpdate>;
 
-    /// Changes what the last attempt of a pending timer left: its detail, and when the next one is
-    /// due, which is not before the scheduled time. Also of a timer that belongs to a schedule.
+    /// Changes the detail that the last attempt of a pending timer left, and the time of the next
+    /// attempt, which is never before the scheduled time. The timer may belong to a schedule.
     ///
-    /// Applies only if the timer has the [version](Timer::version) and the number of attempts that
-    /// the amendment names, and else says [`Stale`](TimerUpdate::Stale), or
-    /// [`Running`](TimerUpdate::Running) if only the number differs, as another attempt runs. A
-    /// timer that is stopped is [`Gone`](TimerUpdate::Gone) to it. Adds one to the version. A timer
-    /// that waits in a lane, or in the queue of its schedule, keeps waiting.
+    /// Applies only if the timer has the [version](Timer::version) and the number of attempts of
+    /// the amendment. Otherwise it returns [`Stale`](TimerUpdate::Stale), or
+    /// [`Running`](TimerUpdate::Running) if only the number differs because another attempt runs. A
+    /// stopped timer is [`Gone`](TimerUpdate::Gone). Increments the version. A timer that waits in
+    /// a lane, or in the queue of its schedule, keeps waiting.
     fn amend(&mut self, amendment: &Amendment<'_>) -> Result<TimerUpdate>;
 
     /// The timer without a schedule that has this name.
     fn find(&mut self, name: &str) -> Result<Option<Timer>>;
 
-    /// Returns what has each of these names, in their order, and the time.
+    /// Returns the holders of these names, in the order of the names, and the time.
     ///
-    /// Looks at a schedule before a timer, and at a timer before the records: so what is there all
-    /// the time is found. The default asks for each name by itself; a store overrides it to ask
-    /// for all in one statement.
+    /// Looks for a schedule before a timer, and for a timer before the records: so it finds
+    /// whatever exists during the whole call. The default asks for each name by itself; a store
+    /// overrides it to ask for all in one statement.
     fn named(&mut self, names: &[&str]) -> Result<(Time, Vec<Named>)> {
         let find = |name: &&str| {
             let (_, schedule) = self.schedule(name)?;
@@ -343,12 +346,12 @@ pub trait Store: Send {
         Ok((self.now()?, named))
     }
 
-    /// Returns once everything that this store has answered so far is as durable as what it writes.
+    /// Waits until everything that this store has answered so far is as durable as its own writes.
     ///
-    /// A store may read what another transaction wrote and nobody has waited for: a commit that
-    /// was given up while it waited for a standby. The other calls wait by themselves before they
-    /// answer that something is as it was to be; a caller that concludes it from what it read
-    /// calls this first.
+    /// A store may read another transaction's commit that no standby has confirmed, because that
+    /// transaction gave up the wait. The other calls wait by themselves before they report a state
+    /// that they did not have to write; a caller that concludes this from a read calls `confirm`
+    /// first.
     ///
     /// # Errors
     ///
@@ -377,14 +380,14 @@ pub trait Store: Send {
     ///    none), and else says [`Changed::Stale`];
     /// 2. writes `row`, with the version `expect + 1` (1 for a new one) in place of its own, or
     ///    removes the schedule if there is none;
-    /// 3. with `withdraw`, takes back the schedule's pending timers, queued ones included: one that
-    ///    is scheduled for later than now and was never claimed is deleted; any other is
-    ///    recorded as [cancelled](crate::Outcome::Cancelled) for that reason, with its detail; and
-    ///    what runs is stopped, for that reason too;
+    /// 3. with `withdraw`, takes back the schedule's pending timers, queued ones included: a timer
+    ///    that is scheduled for later than now and was never claimed is deleted; any other is
+    ///    recorded as [cancelled](crate::Outcome::Cancelled) for that reason, with its detail;
+    ///    running attempts are stopped, for that reason too;
     /// 4. writes a record for each of `skipped` that has neither timer nor record.
     ///
-    /// Once it says [`Changed::Done`] with `withdraw`, no attempt starts of what was there, but for
-    /// those that it names as running.
+    /// Once it returns [`Changed::Done`] with `withdraw`, no attempt of these timers starts, and
+    /// the answer names the attempts that still run.
     fn change(&mut self, change: &Change<'_>) -> Result<Changed>;
 
     /// Turns the occurrences of a schedule up to `next` into timers and records, in one
@@ -394,9 +397,9 @@ pub trait Store: Send {
     ///    `next == from`, and else says [`Advanced::Stale`];
     /// 2. if `only_idle` and the schedule has an unfinished timer, says [`Advanced::Busy`];
     /// 3. sets `next`;
-    /// 4. inserts those of `timers` whose `(schedule, scheduled_for)` has neither timer nor record,
+    /// 4. inserts each of `timers` whose `(schedule, scheduled_for)` has neither timer nor record,
     ///    with `due` not before now;
-    /// 5. writes records for those of `skipped` without one, and without a timer.
+    /// 5. writes a record for each of `skipped` that has neither record nor timer.
     ///
     /// `(schedule, scheduled_for)` is unique over timers and records together, by this, and by
     /// constraints where the database has some that span both.
@@ -417,7 +420,7 @@ pub trait Store: Send {
     /// 1. applies only if the schedule is there and enabled, with this `version`, and else says
     ///    [`Filled::Stale`];
     /// 2. looks at `timers` in their order, until `limit` of them are made;
-    /// 3. deletes the record of one that was [skipped](crate::Outcome::Skipped);
+    /// 3. deletes the record of a [skipped](crate::Outcome::Skipped) occurrence;
     /// 4. inserts it if its `(schedule, scheduled_for)` has neither timer nor record, with `due`
     ///    now at the earliest.
     fn backfill(&mut self, past: &Past<'_>) -> Result<Filled>;
@@ -429,9 +432,9 @@ pub trait Store: Send {
     ///    [`ManualRun::Stale`];
     /// 3. with `queue`, if the schedule has other timers: has it wait in the queue, or says
     ///    [`ManualRun::Busy`] if as many are queued;
-    /// 4. inserts the timer. It is scheduled for now, or for the last microsecond before that no
-    ///    other occurrence of the schedule was scheduled for. Should one of the schedule's own
-    ///    times be that microsecond, it stands for it.
+    /// 4. inserts the timer. It is scheduled for now, or for the last earlier microsecond at which
+    ///    the schedule has no other occurrence. If that is one of the schedule's own times, the
+    ///    timer is that occurrence.
     ///
     /// A [`change`](Self::change) that withdraws takes it back, or comes first and makes it stale.
     fn insert_occurrence(&mut self, occurrence: &NewOccurrence<'_>) -> Result<ManualRun>;
@@ -445,8 +448,8 @@ pub trait Store: Send {
     /// Returns the newest records of each of these names, `each` at most: the answers are in the
     /// order of `names`, and each has the newest record first.
     ///
-    /// Its cost depends only on what it returns. By default it lists the records of one name after
-    /// the other; a store overrides it to read all in one statement.
+    /// Its cost depends only on the size of the answer. By default it lists the records of one name
+    /// after the other; a store overrides it to read all in one statement.
     fn latest_records(&mut self, names: &[&str], each: u32) -> Result<Vec<Vec<RecordSummary>>> {
         let latest = |name: &&str| {
             let newest = RecordQuery::new().name(*name).newest_first().limit(each);
@@ -471,7 +474,7 @@ pub trait Store: Send {
     }
 
     /// Counts timers, schedules and records of some kinds, at one moment. Each count stops at a
-    /// limit and says so: what it costs does not depend on how much there is.
+    /// limit and says so, so its cost does not grow with the tables.
     fn overview(&mut self, of: &OverviewOf) -> Result<Overview>;
 
     /// Deletes records from before `before`, or nearly all of them; at most `limit` where that

@@ -11,7 +11,7 @@ pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
     builder.spawn(work).map(drop).map_err(unavailable)
 }
 
-/// Returns the error for what the system did not give.
+/// Returns the error for a resource that the system refused.
 pub(crate) fn unavailable(error: io::Error) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, error)
 }

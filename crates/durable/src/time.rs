@@ -38,7 +38,8 @@ impl Time {
         self.0
     }
 
-    /// Returns the time when a pause that begins now is over, which is [`LONGEST_PAUSE`] at most.
+    /// Returns the time when a pause that begins now is over; the pause is at most
+    /// [`LONGEST_PAUSE`].
     pub(crate) fn after_pause(self, pause: Duration) -> Self {
         self + pause.min(LONGEST_PAUSE)
     }
@@ -84,7 +85,7 @@ impl From<SystemTime> for Time {
 }
 
 impl From<Time> for SystemTime {
-    /// Stops short of the ends of what a [`SystemTime`] can hold.
+    /// Saturates at the range of [`SystemTime`].
     fn from(time: Time) -> Self {
         let span = Duration::from_micros(time.0.unsigned_abs());
         let epoch = Self::UNIX_EPOCH;

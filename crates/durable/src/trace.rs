@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::StoreError;
 use crate::id::{Lease, NodeId};
 
-/// Lateness from which a claim is worth an event.
+/// Least lateness of a claim that is worth an event.
 #[cfg(feature = "tracing")]
 const LATE: Duration = Duration::from_millis(100);
 
@@ -26,8 +26,8 @@ pub(crate) fn claimed(count: usize, lateness_max: Duration) {
     let _ = (count, lateness_max);
 }
 
-/// The connection that listens is lost or refused: until the next try, what other processes insert
-/// is found by scans.
+/// The connection that listens is lost or refused: until the next try, scans find the inserts of
+/// other processes.
 #[cfg(feature = "postgres")]
 pub(crate) fn deaf(error: &StoreError) {
     #[cfg(feature = "tracing")]

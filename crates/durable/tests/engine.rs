@@ -415,7 +415,7 @@ fn a_schedule_is_paused_until_an_instant() {
         assert!(paused.enabled && paused.next >= Some(until), "{paused:?}");
         assert!(paused.next < Some(until + MOMENT) && paused.paused == Some(until), "{paused:?}");
         assert_eq!(client.upcoming("t", 1).await.unwrap(), [paused.next.unwrap()]);
-        // What is not its times leaves it paused.
+        // A change of anything but its times leaves it paused.
         assert_eq!(every().payload("x").upsert().await.unwrap(), Upsert::Changed);
         assert_eq!((row().await.next, row().await.paused), (paused.next, Some(until)));
         let ScheduleUpdate::Done { .. } = client.enable("t").await.unwrap() else { panic!() };
@@ -429,7 +429,7 @@ fn a_schedule_is_paused_until_an_instant() {
 /// Runs that the handlers of a test have seen.
 #[derive(Default)]
 struct Seen {
-    /// Lanes in which a handler is at work.
+    /// Lanes with a busy handler.
     busy: HashSet<String>,
     /// Payloads in the order in which their first attempts started, by lane.
     order: BTreeMap<String, Vec<u8>>,
@@ -470,7 +470,7 @@ fn timers_of_a_lane_run_one_after_another_on_all_nodes() {
         let engines = [start(&store), start(&store)];
         let client = engines[0].client().unwrap();
         let now = client.now().await.unwrap();
-        // What comes first holds the lane until the others are there, the last first.
+        // The first timer holds the lane until the others are there, the last first.
         let mut first = engines[1].worker("first", 4);
         for lane in LANES {
             client.once("first", now).lane(lane).create().await.unwrap();
@@ -575,7 +575,7 @@ fn a_preview_leaves_out_what_is_excluded() {
         let half = LONG / 2;
         let skipping = times.clone().excluding(nth(1)..nth(2) + half, Excluded::Skip);
         assert_eq!(upcoming(skipping.clone()).await, [3, 4, 5].map(nth));
-        // The next occurrence is one that will be recorded.
+        // The next occurrence will be recorded.
         let row = client.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
         assert_eq!(row.next, Some(nth(1)));
         let once = skipping.excluding(nth(4)..nth(4) + half, Excluded::RunAtEnd);
@@ -625,7 +625,7 @@ fn a_schedule_that_cannot_be_read_stops_no_other() {
             tourbillon::sleep(MOMENT).await;
         }
 
-        // Nobody knows its times until now, which a change would record.
+        // A change would record its times until now, and nobody knows them.
         let refused = [
             client.disable("strange").await.map(drop),
             client.remove("strange").await.map(drop),

@@ -114,8 +114,8 @@ fn schedules(story: &Story, checks: &mut Checks) {
             count(None),
             records.iter().filter(|record| record.reason.is_none()).filter(is_late).count(),
         );
-        // What had become a timer before the crash runs late under any policy. What follows the
-        // last that did not run is what the policy lets run.
+        // Occurrences that were timers before the crash run late under any policy. After the last
+        // occurrence that did not run come those that the policy lets run.
         let lapsed =
             |record: &&Record| matches!(record.reason, Some(Reason::Missed | Reason::Coalesced));
         let last = records.iter().rposition(lapsed);

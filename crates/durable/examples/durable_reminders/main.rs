@@ -48,7 +48,7 @@ const ON_TIME: Duration = Duration::from_millis(100);
 /// Span without a worker.
 const AWAY: Duration = Duration::from_secs(4);
 
-/// The schedules: each is the name, the kind and the policy for what is missed.
+/// The schedules: the name, the kind and the policy for missed occurrences.
 const SCHEDULES: [(&str, Missed); 3] = [
     ("news", Missed::Skip),
     ("backup", Missed::Coalesce),
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A folder in the system's place for such, which goes with this.
+/// A temporary folder. Dropping it removes the folder.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -154,7 +154,7 @@ async fn tell(store: &str) -> Result<Story> {
     let worker = Worker::start(store)?;
     println!("started another, process {}", worker.id());
     wait_for_reminders(&client).await?;
-    // Some more of the schedules, as they are without a crash.
+    // Some more of the schedules' usual runs, without a crash.
     sleep(PERIOD * 4).await;
     let disabled = client.now().await?;
     for (name, _) in SCHEDULES {
@@ -198,7 +198,7 @@ async fn make_schedules(client: &Client) -> Result<Vec<Time>> {
     Ok(first)
 }
 
-/// Waits until no reminder is left, or for so long that it is one of the checks that fail.
+/// Waits until no reminder is left, or for so long that a check fails.
 async fn wait_for_reminders(client: &Client) -> Result<()> {
     let query = TimerQuery::new().kind("reminder").limit(1);
     let give_up = Instant::now() + Duration::from_secs(60);

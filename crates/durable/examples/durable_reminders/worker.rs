@@ -1,4 +1,4 @@
-//! The process that works, and the handle of the one that started it.
+//! The worker process, and its parent's handle of it.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -42,7 +42,7 @@ pub(crate) fn run(store: &str) -> Result<()> {
         });
     }
     io::stdin().read_to_end(&mut Vec::new())?;
-    // Waits for what is being delivered.
+    // Waits for deliveries under way.
     smol::block_on(engine.stop());
     Ok(())
 }
@@ -66,7 +66,7 @@ fn say(word: &str, what: &str) {
     let _ = io::stdout().lock().write_all(line.as_bytes());
 }
 
-/// A worker, as the process that started it sees it.
+/// A worker, in the view of its parent.
 pub(crate) struct Worker {
     child: Child,
     input: ChildStdin,

@@ -35,9 +35,9 @@ pub enum Backfilled {
     Done {
         /// Number of occurrences that were made.
         made: u64,
-        /// Number of those that had a timer already, or had ended.
+        /// Number of occurrences that had a timer already, or had ended.
         existed: u64,
-        /// Time at which a further call begins, as the limit was reached, or the schedule was
+        /// Start of a further call's range, if the limit was reached, or if the schedule was
         /// disabled or removed meanwhile: no occurrence before it is left. `None` if none is left.
         rest: Option<Time>,
     },
@@ -48,9 +48,9 @@ pub enum Backfilled {
 }
 
 impl Client {
-    /// Past occurrences of a schedule, from the start of `range` until before its end, to be made
-    /// with [`create`](Backfill::create): of the time before the schedule was made or while it was
-    /// disabled, or those that were skipped.
+    /// Plans to make past occurrences of a schedule, from the start of `range` until before its
+    /// end; [`create`](Backfill::create) makes them. They lie before the schedule was made, or
+    /// while it was disabled, or were skipped.
     pub fn backfill<T: Into<Time>>(&self, name: &str, range: Range<T>) -> Backfill {
         let range = range.start.into()..range.end.into();
         Backfill { client: self.clone(), name: name.to_owned(), range, limit: LIMIT }
@@ -68,11 +68,11 @@ impl Backfill {
 
     /// Makes the occurrences of the schedule's present times that are not there yet, oldest first.
     ///
-    /// Each has the schedule's payload and policies, and is due now, without jitter. Those that are
-    /// excluded, later than now, or have ended are not made; one that was
-    /// [skipped](crate::Outcome::Skipped) has not run, and is made, which deletes the record of the
-    /// skip. What was due when the schedule was disabled or replaced is recorded as
-    /// [cancelled](crate::Outcome::Cancelled), which is final: it is not made.
+    /// Each has the schedule's payload and policies, and is due now, without jitter. Occurrences
+    /// that are excluded, in the future, or over are not made. A [skipped](crate::Outcome::Skipped)
+    /// occurrence has not run, so it is made, and the record of the skip deleted. Occurrences that
+    /// were due when the schedule was disabled or replaced are recorded as
+    /// [cancelled](crate::Outcome::Cancelled). This is final: they are not made.
     ///
     /// None is made twice, however often the call is repeated, as long as their records are kept
     /// and the schedule is not removed. After a [prune](Client::prune) of the records, or in a
@@ -122,7 +122,8 @@ impl Backfill {
     }
 }
 
-/// Makes what is missing in the range, `limit` occurrences at most; a transaction for each part.
+/// Makes the missing occurrences of the range, at most `limit` of them, in one transaction for each
+/// part.
 pub(crate) fn backfill(
     store: &mut dyn Store,
     name: &str,

@@ -14,14 +14,14 @@ const SELDOM: Duration = Duration::from_secs(60);
 
 /// Notifier of nodes, which sends few notices.
 ///
-/// A notice is good for what is inserted into its shards within [`NOTICE`] after it, too: the first
-/// in a while names its shards, the next all of them, and others are spared.
+/// A notice also covers inserts into its shards within the next [`NOTICE`]. The first notice after
+/// a pause names its timers' shards, the next all shards; further ones are not sent.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     clock: DbClock,
     /// When the clock was read.
     read: Option<Instant>,
-    /// The shards for which the last notice is good.
+    /// The shards that the last notice covers.
     notified: Shards,
     /// When it was sent.
     sent: Option<Instant>,
@@ -32,7 +32,7 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// Notifies nodes of those of `timers` that are due soon.
+    /// Notifies nodes of the timers that are due soon.
     pub(super) fn notify(
         &mut self,
         store: &mut dyn Store,

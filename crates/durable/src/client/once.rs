@@ -42,14 +42,14 @@ impl Once {
         Self { client: client.clone(), timer: NewTimer::new(id, kind, at) }
     }
 
-    /// An id of one's own, in place of one that is drawn.
+    /// An id that the caller chose, in place of a random one.
     ///
     /// A second timer with the id is not made, also once the first is over, as long as its record
     /// is kept: it [exists](Created::Exists). If the answer to an insert was lost and it was sent
     /// again, a timer that was there before may be said to be [created](Created::Created).
     ///
-    /// Timers are dealt out to nodes by the lowest six bits of their ids, so these should be as
-    /// random as those of a hash.
+    /// Nodes divide timers by the lowest six bits of their ids, so these bits should be as random
+    /// as a hash.
     pub fn id(mut self, id: TimerId) -> Self {
         self.timer.id = id;
         self
@@ -65,17 +65,17 @@ impl Once {
     /// scheduled for: the next is claimed once the one before it has ended. For a customer whose
     /// mails are not to overtake each other, say.
     ///
-    /// Timers of all kinds and [schedules](super::Every::lane) may be in a lane. One that was ever
-    /// claimed keeps its place: while it waits for a retry, the lane waits with it. Once it has
-    /// succeeded, is dead or cancelled, the next is due. A timer that is made with an earlier time
-    /// than others runs before them, unless one of them is claimed first: a timer is made in one
-    /// transaction, and passes others in the next. If the front is due within the milliseconds
-    /// between, it may still be claimed. After a [reschedule](Client::reschedule), or if the
-    /// client ends or fails in between, that takes until a node's next round of maintenance.
+    /// Timers of all kinds and [schedules](super::Every::lane) may be in a lane. A timer that was
+    /// ever claimed keeps its place: while it waits for a retry, the lane waits with it. Once it
+    /// has succeeded, is dead or cancelled, the next is due. A new timer with an earlier time than
+    /// others runs before them, unless one of them is claimed first: one transaction makes it, and
+    /// the next moves it to the front. If the old front is due within the milliseconds between, it
+    /// may still be claimed. After a [reschedule](Client::reschedule), or if the client ends or
+    /// fails in between, the move waits for a node's next round of maintenance.
     ///
-    /// The next is usually claimed within milliseconds. If the one before it was cancelled or was
-    /// given another time, or its node has died, a round of maintenance finds it: within seconds,
-    /// and later the more lanes there are in which timers wait, as a round looks at each of them.
+    /// The next timer is usually claimed within milliseconds. If the one before it was cancelled or
+    /// rescheduled, or its node has died, a round of maintenance makes the next due: within
+    /// seconds, or later with many lanes, because a round looks at each lane in which timers wait.
     /// Until then it is due at [`Time::NEVER`](crate::Time::NEVER). A front whose kind has no
     /// worker holds up its lane, whatever the kinds behind it. Lanes cost other timers nothing.
     ///
@@ -126,7 +126,7 @@ impl Once {
         Ok(self)
     }
 
-    /// Sets what becomes of attempts that fail.
+    /// Sets the retries of failed attempts.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.timer.retry = retry;
         self
@@ -140,9 +140,9 @@ impl Once {
     /// Makes the timer in a transaction of sqlx, in the client's database: it is there once that
     /// commits, and never was if that is rolled back.
     ///
-    /// A `due` before now becomes the time at which the transaction began. A transaction that is
-    /// repeated, as the answer to its commit was lost, makes a second timer unless the timer has a
-    /// [name](Self::name) or an [id of one's own](Self::id).
+    /// A `due` before now becomes the time of the transaction's start. If the answer to a commit
+    /// was lost and the transaction is repeated, it makes a second timer unless the timer has a
+    /// [name](Self::name) or an [id chosen by the caller](Self::id).
     ///
     /// # Errors
     ///
@@ -247,7 +247,7 @@ pub(super) fn is_good(text: &str) -> bool {
     !text.is_empty() && text.len() <= NAME_MAX && !text.contains('\0')
 }
 
-/// Refuses what no store takes.
+/// Refuses values that no store takes.
 pub(super) fn check(kind: &str, name: Option<&str>, payload: &[u8]) -> Result<()> {
     let invalid = |what: &str| Err(StoreError::new(StoreErrorKind::Invalid, what));
     if !is_good(kind) {

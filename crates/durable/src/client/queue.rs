@@ -1,4 +1,4 @@
-//! [`Queue`]: requests that wait for a thread of a client, and what is sent together.
+//! [`Queue`]: requests that wait for a thread of a client, and requests sent together.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -37,7 +37,7 @@ pub(super) enum Work {
 pub(super) enum Role {
     /// Writes; and does all else if there is no reader. A client has one writer.
     Writer,
-    /// Does what writes nothing that an order matters for: reads, confirmations, notices.
+    /// Handles calls that need no order among writes: reads, confirmations, notices.
     Reader,
 }
 
@@ -49,9 +49,9 @@ type Line<T> = VecDeque<(u64, T)>;
 /// A thread takes the request that came first of those for its role; with an insert, a lookup or a
 /// confirmation, it takes all others of its kind. Notices come before the rest.
 ///
-/// Writes are for one thread. A write whose answer was lost may still be carried out until its
-/// connection is replaced, which the next call of that connection does first. If another connection
-/// took the next write, the lost one could undo it afterwards.
+/// One thread sends all writes. A write whose answer was lost may still be carried out until its
+/// connection is replaced, and the next call of that connection begins with this. If another
+/// connection took the next write, the lost one could undo it afterwards.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -91,8 +91,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request for a thread of the role, by `push`, which has its number. If no thread is
-    /// left for it, the request is dropped, and its reply with it.
+    /// Adds a request for a thread of the role, by `push`, which receives its number. If no thread
+    /// is left for it, the request is dropped, and its reply with it.
     fn add(&self, role: Role, push: impl FnOnce(&mut State, u64)) {
         let mut state = self.lock();
         let Some(role) = state.stand_in(role) else { return };
@@ -154,7 +154,7 @@ impl Queue {
         self.lock().crew(role).threads += 1;
     }
 
-    /// Counts a thread out. What waits for its role is dropped if no thread is left for it.
+    /// Counts a thread out. If the role has no thread left, its waiting requests are dropped.
     pub(super) fn leave(&self, role: Role) {
         let mut state = self.lock();
         state.crew(role).threads -= 1;
@@ -166,7 +166,7 @@ impl Queue {
         }
         drop(state);
         drop(left);
-        // After the last reader, the writer does what readers did.
+        // After the last reader, the writer does the readers' work.
         self.for_writer.notify_one();
     }
 
@@ -202,8 +202,8 @@ impl State {
         }
     }
 
-    /// Returns the role of the threads that do what is for this one; `None` if there is none. No
-    /// reader writes: it cannot know what the writer has sent.
+    /// Returns the role of the threads that do the work of this one; `None` if there is none. No
+    /// reader writes: it cannot know which writes were sent.
     fn stand_in(&self, role: Role) -> Option<Role> {
         match role {
             Role::Reader if self.readers.threads > 0 => Some(Role::Reader),
@@ -211,7 +211,7 @@ impl State {
         }
     }
 
-    /// Moves what waits for the role to `to`.
+    /// Moves the waiting requests of the role to `to`.
     fn hand_over(&mut self, role: Role, to: &mut Self) {
         match role {
             Role::Writer => {

@@ -1,8 +1,8 @@
-//! [`Replacement`]: what a timer is given in place of what it has.
+//! [`Replacement`]: new values for a timer.
 
 use crate::time::Time;
 
-/// Time of a timer, and what goes with it, for [`Client::replace`](crate::Client::replace).
+/// Time of a timer, with its other new values, for [`Client::replace`](crate::Client::replace).
 ///
 /// # Examples
 ///

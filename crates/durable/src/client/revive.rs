@@ -39,11 +39,11 @@ impl From<RunNow> for Revival {
 impl Client {
     /// Makes a [dead](Outcome::Dead) timer again, with its payload, due now.
     ///
-    /// If it belonged to a schedule, the new timer is an occurrence of it, scheduled for now, which
-    /// its overlap policy applies to; a schedule that is disabled or was removed gets none. If it
-    /// belonged to none, it has the name of what died unless another timer has it. What died keeps
-    /// its record, and can be made again once: a repeat makes nothing, and answers with the same
-    /// id, [`TimerId::of_revival`], whatever became of it.
+    /// If the dead timer belonged to a schedule, the new timer is an occurrence of that schedule,
+    /// scheduled for now and subject to its overlap policy; a schedule that is disabled or was
+    /// removed gets none. If it belonged to none, the new timer has its name, unless another timer
+    /// has it. The dead timer keeps its record, and can be revived once: a repeat makes nothing,
+    /// and answers with the same id, [`TimerId::of_revival`], even if the new timer is over.
     ///
     /// # Errors
     ///

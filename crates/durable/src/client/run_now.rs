@@ -85,7 +85,7 @@ pub(super) fn insert_occurrence(
     timer.has_queue = overlap.has_queue();
     let (version, queue) = (row.version, room(overlap));
     let done = RunNow::Done(timer.id);
-    // Answers other than that it exists say that the calls whose answers were lost made nothing.
+    // Any answer but "exists" shows that the calls whose answers were lost made nothing.
     let occurrence = NewOccurrence { timer: &timer, version, queue };
     let (made, _) = until_answered(|| store.insert_occurrence(&occurrence))?;
     Ok(match made {

@@ -1,4 +1,4 @@
-//! [`Every`]: a schedule to be made or changed; and what else is done to schedules.
+//! [`Every`]: makes or changes a schedule; other changes of schedules.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::time::Time;
 /// Number of times that a change is planned anew because another came first.
 const TRIES: usize = 1_000;
 
-/// Number of times that it is made again after a conflict, which a store reports only after a wait
-/// of its own.
+/// Number of repeats after a conflict. A store reports one only after it has waited itself.
 const CONFLICTS: usize = 3;
 
-/// First time at which no schedule can be next: stores keep none that is much later. 50,000 years.
+/// First time at which a schedule cannot be next: stores do not keep much later times. 50,000
+/// years.
 const TOO_LATE: Time = Time::from_micros(50_000 * 365 * 86_400 * 1_000_000);
 
 /// A schedule to be made or changed with [`upsert`](Self::upsert).
@@ -42,19 +42,19 @@ pub(crate) struct Wanted {
     pub(crate) payload: Vec<u8>,
     /// State to set; `None` keeps it, and enables a new schedule.
     pub(crate) enabled: Option<bool>,
-    /// The version that it is to have; `Some(None)` if there is to be none.
+    /// Version that the schedule must have; `Some(None)` if the schedule must not exist.
     pub(crate) expect: Option<Option<u64>>,
 }
 
 /// Result of an [`Every`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upsert {
-    /// There was none of its name.
+    /// No schedule had its name.
     Created,
     /// There was one, and it was as wanted.
     Unchanged,
-    /// There was one, and it is changed. It is enabled or not, as it was, unless
-    /// [`Every::enabled`] says so.
+    /// The schedule existed, and is changed. It stays enabled or disabled unless [`Every::enabled`]
+    /// was called.
     Changed,
     /// The version is not that of [`Every::expect`]; nothing was changed.
     Stale,
@@ -131,8 +131,7 @@ impl Every {
         Ok(self)
     }
 
-    /// Sets what becomes of occurrences that no node was there for; [`Missed::Coalesce`] by
-    /// default.
+    /// Sets the policy for occurrences that no node was there for; [`Missed::Coalesce`] by default.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.wanted.policies.missed = missed;
         self
@@ -144,7 +143,7 @@ impl Every {
         self
     }
 
-    /// Sets what becomes of occurrences that overlap; [`Overlap::Allow`] by default.
+    /// Sets the policy for occurrences that overlap; [`Overlap::Allow`] by default.
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.wanted.policies.overlap = overlap;
         self
@@ -156,20 +155,22 @@ impl Every {
         self
     }
 
-    /// Sets what becomes of attempts that fail.
+    /// Sets the retries of failed attempts.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.wanted.policies.retry = retry;
         self
     }
 
-    /// Runs its occurrences in a lane, one after another, and after other timers and occurrences of
-    /// the lane: see [`Once::lane`](super::Once::lane). By default they are in none, as they are
-    /// after an [`upsert`](Self::upsert) that names none. Jitter delays none of them.
+    /// Runs the schedule's occurrences in a lane, one after another, and after earlier timers and
+    /// occurrences of the lane: see [`Once::lane`](super::Once::lane). By default they are in no
+    /// lane, and an [`upsert`](Self::upsert) without a lane takes them out of it. Jitter delays
+    /// none of them.
     ///
     /// With [`Overlap::Skip`], an occurrence is skipped also while one before it waits in the lane.
-    /// [`Overlap::Queue`] beside a lane is refused: the lane is a queue. A change of the lane takes
-    /// back what is pending, as a change of the times does. What still runs in the old lane may
-    /// overlap what a [backfill](Client::backfill) makes in the new one.
+    /// [`Overlap::Queue`] beside a lane is an error: the lane is a queue. Like a change of the
+    /// times, a change of the lane takes back pending occurrences. An attempt that still runs in
+    /// the old lane may overlap the occurrences that a [backfill](Client::backfill) makes in the
+    /// new one.
     pub fn lane(mut self, lane: impl Into<String>) -> Self {
         self.wanted.lane = Some(lane.into());
         self
@@ -177,8 +178,8 @@ impl Every {
 
     /// Enables or disables the schedule. By default it stays as it is, and a new one is enabled.
     ///
-    /// `false` does the same as [`Client::disable`], except that the answer does not name what
-    /// runs.
+    /// `false` does the same as [`Client::disable`], except that the answer does not name running
+    /// attempts.
     pub fn enabled(mut self, enabled: bool) -> Self {
         self.wanted.enabled = Some(enabled);
         self
@@ -191,12 +192,12 @@ impl Every {
         self
     }
 
-    /// Makes the schedule, or changes the one of its name.
+    /// Makes the schedule, or changes the existing one of its name.
     ///
-    /// One whose times, kind or lane change is taken back as far as it is pending, and begins anew
-    /// from now; what was due until then and did not run is recorded as
-    /// [replaced](Reason::Replaced). Otherwise it continues from where it was, and occurrences
-    /// within the next seconds may still be as before.
+    /// If its times, kind or lane change, pending occurrences are taken back, and the schedule
+    /// begins anew from now; occurrences that were due until then and did not run are recorded as
+    /// [replaced](Reason::Replaced). Otherwise the schedule continues, and occurrences within the
+    /// next seconds may still have the old values.
     ///
     /// # Errors
     ///
@@ -216,15 +217,15 @@ impl Every {
 }
 
 impl Client {
-    /// Enables a schedule, from now. One that is paused until a later time is paused no longer.
+    /// Enables a schedule, from now. Also ends a pause.
     pub async fn enable(&self, name: &str) -> Result<ScheduleUpdate> {
         let name = name.to_owned();
         self.call(move |store| enable(store, &name)).await
     }
 
     /// Disables a schedule. Pending occurrences are taken back: once this returns
-    /// [`ScheduleUpdate::Done`], no attempt starts, except those that are named as running.
-    /// Occurrences that were due and did not run are recorded as [disabled](Reason::Disabled).
+    /// [`ScheduleUpdate::Done`], no attempt starts, except those named as running. Occurrences that
+    /// were due and did not run are recorded as [disabled](Reason::Disabled).
     pub async fn disable(&self, name: &str) -> Result<ScheduleUpdate> {
         let name = name.to_owned();
         self.call(move |store| stop(store, &name, Reason::Disabled)).await
@@ -234,10 +235,10 @@ impl Client {
     /// [`disable`](Self::disable) does it, recorded as [paused](Reason::Paused) if they were due,
     /// and it continues with its first occurrence at `until` or later. Those in between are none.
     ///
-    /// The schedule's row has the pause, as [`ScheduleRow::paused`]. [`enable`](Self::enable) ends
-    /// it, and so do other times; another change does not. Meanwhile the schedule is enabled, so
-    /// that [`run_now`](Self::run_now) and [`backfill`](Self::backfill) make occurrences. One that
-    /// is disabled stays so, and an instant that is past pauses nothing: both are
+    /// The pause is stored with the schedule, as [`ScheduleRow::paused`]. [`enable`](Self::enable)
+    /// ends it, and so do other times; another change does not. Meanwhile the schedule is enabled,
+    /// so that [`run_now`](Self::run_now) and [`backfill`](Self::backfill) make occurrences. If the
+    /// schedule is disabled, or the instant is past, nothing changes:
     /// [`ScheduleUpdate::Unchanged`].
     ///
     /// # Errors
@@ -273,8 +274,8 @@ impl Client {
         self.call(move |store| stop(store, &name, Reason::Removed)).await
     }
 
-    /// The next occurrences of an enabled schedule, `count` of them at most, that are not timers
-    /// yet. Those that lie in an excluded window are left out.
+    /// Returns the next occurrences of an enabled schedule, at most `count` of them, that are not
+    /// timers yet. Excluded ones are left out.
     pub async fn upcoming(&self, name: &str, count: usize) -> Result<Vec<Time>> {
         let name = name.to_owned();
         self.read(move |store| {
@@ -288,7 +289,8 @@ impl Client {
     }
 }
 
-/// Plans a change from what is there and makes it, until no other comes between.
+/// Plans a change from the state that it reads, and makes it; repeats both if another change came
+/// between.
 pub(super) fn attempt<T>(mut change: impl FnMut() -> Result<Tried<T>>) -> Result<T> {
     let (mut stale, mut conflicts, mut is_begun) = (0, 0, false);
     // A part that was committed stays.
@@ -315,7 +317,7 @@ pub(super) fn attempt<T>(mut change: impl FnMut() -> Result<Tried<T>>) -> Result
     }
 }
 
-/// Answers by what was read, which is as durable then as what is written.
+/// Answers from a read, once that read is as durable as a write.
 pub(super) fn seen<T>(store: &mut dyn Store, answer: T) -> Result<Tried<T>> {
     store.confirm()?;
     Ok(Tried::Done(answer))
@@ -346,7 +348,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             let change = Change { expect: None, row: Some(&row), ..plain(&row) };
             return Ok(make(store, &change)?.map(|_| Upsert::Created));
         };
-        // What is pending is of the old lane, and of the old kind, whose workers may be gone.
+        // Pending timers have the old lane and the old kind, whose workers may be gone.
         let old_times = old.rule.as_ref().map(|rule| &rule.schedule);
         let is_same = old.kind == row.kind && old.lane == row.lane;
         let goes_on = old_times == Ok(&wanted.schedule) && is_same;
@@ -424,9 +426,8 @@ fn check_next(next: Option<Time>) -> Result<Option<Time>> {
     }
 }
 
-/// Makes a change that takes back what is pending, for `reason`, if there is one; and records what
-/// was due until now. A long backlog is recorded in several transactions; the last makes the
-/// change.
+/// Makes a change. If there is a `reason`, it takes back pending timers and records occurrences
+/// that were due until now. A long backlog takes several transactions; the last makes the change.
 fn replace(
     store: &mut dyn Store,
     old: &ScheduleRow,
@@ -456,7 +457,7 @@ fn plain(old: &ScheduleRow) -> Change<'_> {
     Change { name: &old.name, expect, row: None, withdraw: None, skipped: &[] }
 }
 
-/// Makes a change, and says what runs.
+/// Makes a change, and returns the running attempts.
 fn make(store: &mut dyn Store, change: &Change<'_>) -> Result<Tried<Vec<(TimerId, u32)>>> {
     Ok(match store.change(change)? {
         Changed::Done { running, .. } => Tried::Done(running),

@@ -36,9 +36,9 @@ struct Gate {
 /// Calls that came to a gate.
 #[derive(Default)]
 struct Calls {
-    /// Names of those that came since it was last closed.
+    /// Names of the calls that came since it was last closed.
     seen: Vec<&'static str>,
-    /// Places in `seen` of those that wait.
+    /// Places in `seen` of the waiting ones.
     held: Range<usize>,
 }
 

@@ -23,7 +23,7 @@ const LEFT: u8 = 2;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ticket(Arc<AtomicU8>);
 
-/// State in which a caller left.
+/// State of a call when its caller left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// The call was never sent, and is not.
@@ -35,8 +35,8 @@ pub(super) enum Left {
 impl Ticket {
     /// Marks the call as sent, unless its caller has left. Returns whether it may be sent.
     pub(super) fn send(&self) -> bool {
-        // ORDERING: Relaxed; of this and `leave`, the order in which they change the one word
-        // decides. What the call carries comes by the queue.
+        // ORDERING: Relaxed; this word alone decides between it and `leave`. The queue's lock
+        // carries the call's values.
         let seen = self.0.compare_exchange(QUEUED, SENT, Ordering::Relaxed, Ordering::Relaxed);
         seen != Err(LEFT)
     }

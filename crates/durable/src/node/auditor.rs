@@ -1,4 +1,4 @@
-//! [`Auditor`]: hands back what runs under the lease and the node does not know.
+//! [`Auditor`]: hands back attempts that run under the lease but are unknown to the node.
 
 use std::time::Instant;
 
@@ -7,11 +7,11 @@ use crate::id::{Lease, TimerId};
 use crate::store::{End, Held, How, Result, Store};
 use crate::time::Time;
 
-/// Part of a node that compares what runs in the database with what the node holds.
+/// Part of a node that compares its running attempts in the database with those in its memory.
 #[derive(Debug)]
 pub(crate) struct Auditor {
     next: Instant,
-    /// Lease of an audit under way, and the place after which it continues.
+    /// Lease of an audit under way, and the place to continue after.
     rest: Option<(Lease, (Time, TimerId))>,
 }
 

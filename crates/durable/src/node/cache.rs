@@ -1,4 +1,4 @@
-//! [`Cache`]: the timers of one kind that a node means to ask for, and what it does with them.
+//! [`Cache`]: the timers of one kind that a node intends to claim, and their states.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,8 +11,8 @@ use crate::time::Time;
 /// Timers of other nodes' shards are left to those nodes until they are late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
-    /// Timers of the node's shards, and late ones of all shards, that are due since a few seconds
-    /// ago.
+    /// Timers that became due within the last seconds, of the node's shards and late ones of all
+    /// shards.
     Recent,
     /// All timers of the node's shards.
     Own,
@@ -20,7 +20,7 @@ pub(crate) enum Reach {
     All,
 }
 
-/// Timers by when to ask for them. A guess about the database, which is put right by asking.
+/// Timers by the time of their claim. A guess about the database; claims correct it.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     /// Timers that wait, by due time.
@@ -29,19 +29,19 @@ pub(crate) struct Cache {
     due: HashMap<TimerId, Time>,
     /// Timers in a claim under way.
     claiming: HashMap<TimerId, Time>,
-    /// Timers that a claim has settled, with the number of scans begun by then, which may have read
+    /// Timers that a claim has settled, with the number of scans begun by then: these may have read
     /// the state before the claim.
     settled: HashMap<TimerId, u64>,
     /// Number of scans that have begun.
     scans: u64,
     /// True if the node's shards may have a backlog that no scan has read.
     left_own: bool,
-    /// True if any shard may have one of late timers.
+    /// True if late timers of any shard may have been left out.
     left_all: bool,
     /// True if the last scan for a backlog failed: recent ones do not wait for it.
     is_unreadable: bool,
-    /// Number of waiting timers at which the backlog is read: each scan from the beginning finds
-    /// again what waits already.
+    /// The backlog is read once no more timers than this wait: each scan from the beginning finds
+    /// the waiting ones again.
     low: usize,
     /// True if a further scan would find the same as the last.
     is_paused: bool,
@@ -58,7 +58,7 @@ impl Cache {
         self.by_due.first().map(|(due, _)| *due)
     }
 
-    /// Returns what is to be read at once: scans have left something, and there is room for it.
+    /// Returns the reach of a read due at once: scans have left timers out, and there is room.
     pub(crate) fn wants(&self) -> Option<Reach> {
         let left = [(self.left_own, Reach::Own), (self.left_all, Reach::All)];
         let first = left.into_iter().find(|(is_left, _)| *is_left);
@@ -66,7 +66,7 @@ impl Cache {
         first.filter(|_| is_meant).map(|(_, reach)| reach)
     }
 
-    /// Allows what scans have left to be read while at most `low` wait.
+    /// Allows a read of the backlog while at most `low` timers wait.
     pub(crate) fn allow(&mut self, low: usize) {
         self.low = self.low.max(low);
         self.is_paused = false;
@@ -77,8 +77,8 @@ impl Cache {
         self.is_paused = true;
     }
 
-    /// Begins a scan, unless it has no room for what the scan would find; then a later one reads
-    /// that. The number goes to [`end_scan`](Self::end_scan).
+    /// Begins a scan, unless the cache has no room for its result; then a later scan reads that.
+    /// The number goes to [`end_scan`](Self::end_scan).
     pub(crate) fn begin_scan(&mut self, reach: Reach) -> Option<u64> {
         let is_meant = match reach {
             Reach::Recent => !self.left_own || self.is_unreadable,
@@ -93,7 +93,7 @@ impl Cache {
         Some(self.scans)
     }
 
-    /// Takes what a scan has found. Returns whether it is new.
+    /// Takes a timer that a scan has found. Returns whether it is new.
     pub(crate) fn take(&mut self, scan: u64, id: TimerId, due: Time) -> bool {
         let is_settled = self.settled.get(&id).is_some_and(|begun| *begun >= scan);
         !is_settled && !self.claiming.contains_key(&id) && self.put(id, due)
@@ -104,7 +104,8 @@ impl Cache {
         self.is_unreadable |= reach != Reach::Recent;
     }
 
-    /// Forgets what later scans cannot have read, and remembers whether this one left something.
+    /// Forgets settled timers that later scans cannot have read before their claim, and remembers
+    /// whether this scan left timers out.
     pub(crate) fn end_scan(&mut self, scan: u64, reach: Reach, is_cut: bool) {
         self.settled.retain(|_, begun| *begun >= scan);
         self.is_paused = false;
@@ -164,13 +165,13 @@ impl Cache {
         self.claiming.contains_key(&id)
     }
 
-    /// Forgets those that wait and are not in `shards`.
+    /// Forgets waiting timers outside `shards`.
     pub(crate) fn keep(&mut self, shards: Shards) {
         self.by_due.retain(|(_, id)| shards.contains(id.shard()));
         self.due.retain(|id, _| shards.contains(id.shard()));
     }
 
-    /// Forgets what waits.
+    /// Forgets all waiting timers.
     pub(crate) fn clear(&mut self) {
         self.by_due.clear();
         self.due.clear();
@@ -271,7 +272,7 @@ mod tests {
         cache.pop(at(5));
         assert_eq!(cache.wants(), Some(Reach::Own));
         read(&mut cache, Reach::Own, 50..100, false);
-        // It may have left what is late in the shards of others.
+        // It may have left out late timers in the shards of others.
         assert_eq!(cache.wants(), Some(Reach::All));
         read(&mut cache, Reach::All, 50..100, false);
         assert_eq!(cache.wants(), None);

@@ -1,4 +1,4 @@
-//! Claims what is due, and sends what has ended; one call for both.
+//! Claims due timers and sends finished attempts, in one call.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.claiming -= 1;
-        // What the last leaves is answered by nobody.
+        // After the last claimer, nobody sends the ends that are left.
         let left =
             if state.claiming == 0 { std::mem::take(&mut state.outbox) } else { VecDeque::new() };
         drop(state);
@@ -71,7 +71,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Returns what there is to do now.
+/// Returns the next work.
 pub(crate) fn begin(shared: &Shared) -> Next {
     let now = shared.now();
     let options = &shared.options;
@@ -90,7 +90,7 @@ pub(crate) fn begin(shared: &Shared) -> Next {
         next => return Next::Wait(next),
     }
     let trusted = state.lease.filter(|lease| state.trusts(*lease, now));
-    // Those of one lease go together.
+    // Attempts under one lease are sent together.
     let lease = state.outbox.front().map(|ending| ending.lease).or(trusted);
     let Some(lease) = lease else { return Next::Wait(None) };
     let endings = take_endings(&mut state, lease, options.batch);
@@ -101,11 +101,11 @@ pub(crate) fn begin(shared: &Shared) -> Next {
         Vec::new()
     };
     if endings.is_empty() && timers.is_empty() {
-        // What is due by one estimate is not by another; the next is not far.
+        // By another estimate of the database's time nothing is due yet; the next is not far.
         return Next::Wait(state.next_claim(options, now).map(|next| next.max(now)));
     }
     if !timers.is_empty() {
-        // A full one has no room for what is due next.
+        // A full batch has no room for the timers that are due next.
         state.last_claim = Some(now).filter(|_| timers.len() < options.batch);
     }
     let is_low = state.wants().is_some();
@@ -185,7 +185,8 @@ pub(crate) fn call(shared: &Arc<Shared>, job: Job, store: &mut dyn Store) -> boo
     }
 }
 
-/// Sends ends one by one, as the store refuses one of them. Returns whether the store answered.
+/// Sends finished attempts separately, because the store refuses at least one. Returns whether the
+/// store answered.
 fn finish_each(shared: &Shared, lease: Lease, endings: Vec<Ending>, store: &mut dyn Store) -> bool {
     let mut left = endings.into_iter();
     while let Some(ending) = left.next() {
@@ -316,7 +317,7 @@ fn take_claimed(
     }
     trace::claimed(fires.len(), late);
     for (sender, fire) in fires {
-        // One that nobody takes is dropped here, and so handed back.
+        // If nobody takes an attempt, it is dropped here, and so handed back.
         if let Some(sender) = sender.filter(|_| is_trusted) {
             guarded(|| _ = sender.try_send(fire));
         }
@@ -338,7 +339,7 @@ fn put_back(shared: &Shared, job: Job, error: &StoreError) {
         state.outbox.push_front(ending);
     }
     if error.kind() == StoreErrorKind::Uncertain {
-        // What the call may have claimed is running under the lease, and known to nobody.
+        // Timers that the call may have claimed run under the lease, unknown to the node.
         state.requests.audit = true;
         shared.main.notify();
     }

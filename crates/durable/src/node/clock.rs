@@ -1,10 +1,10 @@
-//! [`DbClock`]: what the database's clock shows, by a node's own.
+//! [`DbClock`]: estimate of the database's clock by the node's clock.
 
 use std::time::{Duration, Instant};
 
 use crate::time::Time;
 
-/// Time for which the best sample is kept when others are worse.
+/// Life of the best sample while others are worse.
 const KEPT: Duration = Duration::from_secs(10);
 
 /// Difference up to which two samples agree.
@@ -42,7 +42,7 @@ impl DbClock {
         }
     }
 
-    /// Returns what the database's clock shows at `local`; `None` before the first sample.
+    /// Returns the database's time at `local`; `None` before the first sample.
     pub(crate) fn at(&self, local: Instant) -> Option<Time> {
         self.best.map(|best| best.at(local))
     }

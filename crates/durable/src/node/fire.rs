@@ -45,7 +45,7 @@ const DETAIL_MAX: usize = 8 * 1024;
 /// Channel for the answer to an attempt's end.
 type Reply = Sender<Result<(), EndError>>;
 
-/// Returns what every store takes as a detail: the first characters that fit, without a NUL.
+/// Returns the first characters of a detail that every store takes, without a NUL.
 pub(crate) fn clean(detail: &str) -> String {
     let mut kept = String::with_capacity(detail.len().min(DETAIL_MAX));
     for char in detail.chars() {
@@ -71,8 +71,8 @@ pub struct Fire {
     timer: Timer,
     claimed: Time,
     is_open: bool,
-    /// True once the timer was found to have a record already, as one may that was inserted by
-    /// other means.
+    /// True once the timer was found to have a record already. A timer that was inserted by other
+    /// means may have one.
     is_recorded: AtomicBool,
 }
 
@@ -88,7 +88,7 @@ impl Fire {
         Self { shared, kind, lease, timer, claimed, is_open: true, is_recorded }
     }
 
-    /// Returns the identity of the occurrence, which is the same for every attempt.
+    /// Returns the identity of the occurrence, the same for every attempt.
     pub fn key(&self) -> Key {
         let new = &self.timer.new;
         let of = match (&new.name, new.schedule) {
@@ -113,7 +113,7 @@ impl Fire {
         self.timer.new.name.as_deref()
     }
 
-    /// The [lane](crate::client::Once::lane) in which it runs, if it is in one.
+    /// Returns the [lane](crate::client::Once::lane) of its timer, if it is in one.
     pub fn lane(&self) -> Option<&str> {
         self.timer.new.lane.as_deref()
     }
@@ -176,7 +176,7 @@ impl Fire {
     ///
     /// # Errors
     ///
-    /// If it is not what `T` is written as.
+    /// If the payload is not a `T` in JSON.
     #[cfg(feature = "serde")]
     pub fn json<T: serde::de::DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_slice(self.payload())
@@ -216,9 +216,9 @@ impl Fire {
     ///
     /// [`Store`](CompleteError::Store) also if the engine's store is not on PostgreSQL.
     ///
-    /// After an error the transaction can only be rolled back. PostgreSQL makes a rollback of its
-    /// commit, without an error; unless the call was within a savepoint, to which the transaction
-    /// can go back: roll back the whole transaction.
+    /// After an error the transaction can only be rolled back: PostgreSQL turns a commit into a
+    /// rollback without an error. A rollback to a savepoint before the call is not enough: roll
+    /// back the whole transaction.
     ///
     /// # Cancel safety
     ///
@@ -248,7 +248,7 @@ impl Fire {
             Ok(Completed::Done) => Ok(()),
             Ok(Completed::Fenced) => Err(CompleteError::Fenced),
             Ok(Completed::Recorded) => {
-                // ORDERING: Relaxed; it is read by who drops the fire, which comes after.
+                // ORDERING: Relaxed; only the drop of the fire reads it, with exclusive access.
                 self.is_recorded.store(true, Ordering::Relaxed);
                 Err(CompleteError::Fenced)
             }
@@ -273,8 +273,8 @@ impl Fire {
         self.end(How::Done(Outcome::Succeeded, None, clean(detail.as_ref())))
     }
 
-    /// Ends the attempt, which failed. Another follows after a pause, as the timer's
-    /// [`Retry`](crate::Retry) has it, or the occurrence is [dead](Outcome::Dead).
+    /// Ends the attempt as failed. Another follows after a pause by the timer's
+    /// [`Retry`](crate::Retry), or the occurrence is [dead](Outcome::Dead).
     ///
     /// The next attempt finds `detail` as [its own](Self::detail), or the record of a dead one has
     /// it: the characters that fit in 8 KiB of UTF-8, with U+FFFD for each NUL.
@@ -301,15 +301,15 @@ impl Fire {
     }
 
     /// Postpones the attempt as [`postpone`](Self::postpone) does, and leaves `detail`, cut as in
-    /// [`fail`](Self::fail), to the next. For an attempt that others decide: a program that learns
-    /// the result [amends](crate::Client::amend) the timer, and the next attempt finds what it
-    /// wrote, or comes after the pause.
+    /// [`fail`](Self::fail), to the next attempt. For an attempt that others decide: a program that
+    /// learns the result [amends](crate::Client::amend) the timer, and the next attempt finds the
+    /// result, or comes after the pause.
     pub fn postpone_with(self, detail: impl AsRef<str>, pause: Duration) -> Ended {
         self.end(How::Postpone(pause, Some(clean(detail.as_ref()))))
     }
 
-    /// Ends the occurrence: it is [dead](Outcome::Dead), and no further attempt makes sense. Its
-    /// record has of `detail` what [`fail`](Self::fail) keeps.
+    /// Ends the occurrence: it is [dead](Outcome::Dead), because no further attempt makes sense.
+    /// Its record keeps as much of `detail` as [`fail`](Self::fail) does.
     ///
     /// The outcome takes effect whether or not the answer is awaited.
     pub fn give_up(self, detail: impl AsRef<str>) -> Ended {
@@ -418,8 +418,8 @@ impl fmt::Display for EndError {
 
 impl std::error::Error for EndError {}
 
-/// Reasons for an attempt not to complete in a transaction of the caller's, after which the whole
-/// of that is to be rolled back.
+/// Reasons for an attempt not to complete in the caller's transaction. The whole transaction has to
+/// be rolled back.
 #[cfg(feature = "sqlx-0_8")]
 #[derive(Debug)]
 #[non_exhaustive]

@@ -11,7 +11,7 @@ use crate::trace;
 /// Part of a node that renews its lease, and joins again when the lease is lost.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    /// Last epoch under which the node joined, or tried to.
+    /// Last epoch of the node's joins, successful or not.
     epoch: u64,
     next: Instant,
 }
@@ -81,9 +81,9 @@ fn note_beat(node: &Shared, beat: &Beat, sent: Instant) {
     state.is_first = first.is_none_or(|first| first >= lease.node);
     if shards != state.shards {
         state.shards = shards;
-        // What is another's now is not asked for, unless it is found to be late.
+        // Timers in lost shards are not claimed here, unless they are found to be late.
         state.kinds.values_mut().for_each(|kind| kind.cache.keep(shards));
-        // Others may have left something behind in what is new here.
+        // Others may have left timers behind in the new shards.
         state.requests.scan_all = true;
         state.requests.plan = true;
     }

@@ -18,8 +18,7 @@ pub(crate) struct Notifier {
 impl Notifier {
     /// Ends the wait, or the next.
     pub(crate) fn notify(&self) {
-        // ORDERING: Release; what was written before a notification is seen after the wait that it
-        // ends.
+        // ORDERING: Release; the wait that ends sees all writes before its notification.
         if !self.is_notified.swap(true, Ordering::Release) {
             let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(waker) = waker {

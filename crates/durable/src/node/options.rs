@@ -11,7 +11,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) node: NodeId,
-    /// Time for which a node lives without a beat.
+    /// A node's life without a beat.
     pub(crate) lease: Duration,
     /// Time from one renewal of the lease to the next.
     pub(crate) heartbeat: Duration,
@@ -21,19 +21,18 @@ pub(crate) struct Options {
     pub(crate) scan: Duration,
     /// Time before now that scans read which do not read all.
     pub(crate) back: Duration,
-    /// Time after which a timer of another node's shards may be claimed, from when it is due on.
+    /// Lateness from which a timer of another node's shards may be claimed.
     pub(crate) grace: Duration,
-    /// Number of periods of a scan from one that reads from the beginning to the next, and of the
-    /// planner from one run that reads all shards to the next.
+    /// Number of a scan's periods between reads from the beginning, and of the planner's periods
+    /// between reads of all shards.
     pub(crate) full_every: u32,
     /// Most timers in the caches at a time.
     pub(crate) cache_capacity: usize,
     /// Most timers in one claim.
     pub(crate) batch: usize,
-    /// Time for which an end waits to share a transaction with a claim.
+    /// Wait of an end to share a transaction with a claim.
     pub(crate) finish_linger: Duration,
-    /// Longest time for which a timer that is due waits to share a claim with others, on a node
-    /// that has all shards.
+    /// Longest wait of a due timer to share a claim with others, on a node that has all shards.
     pub(crate) claim_linger: Duration,
     /// Time from one run of the planner to the next.
     pub(crate) schedule_interval: Duration,
@@ -74,7 +73,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Says what is wrong with them.
+    /// Checks them, and returns the reason for a refusal.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { lease, heartbeat, scan, .. } = *self;
         let periods = [
@@ -98,7 +97,7 @@ impl Options {
         if lease < heartbeat * 3 {
             return Err(format!("`lease` ({lease:?}) is shorter than three of {heartbeat:?}"));
         }
-        // Others claim what is late by the grace.
+        // Other nodes claim timers that are late by the grace.
         let (linger, most) = (self.claim_linger, self.grace / 2);
         if linger > most {
             return Err(format!("`claim_linger` ({linger:?}) is longer than {most:?}"));
@@ -106,12 +105,12 @@ impl Options {
         Ok(())
     }
 
-    /// Returns for how long a beat is trusted: the lease, less what two clocks may drift apart.
+    /// Returns the trust in a beat: the lease, less a possible drift of two clocks.
     pub(crate) fn trust(&self) -> Duration {
         self.lease - self.lease / 16
     }
 
-    /// Returns the time without a beat after which a node is suspected.
+    /// Returns the time without a beat that makes a node suspected.
     pub(crate) fn patience(&self) -> Duration {
         self.heartbeat * 3 / 2
     }
@@ -122,8 +121,8 @@ impl Options {
         self.schedule_interval * 2 + self.look_ahead
     }
 
-    /// Returns the time ahead of now within which the node that has a schedule's shard has advanced
-    /// the schedule, unless it is late by half a period.
+    /// Returns the time ahead of now within which a schedule was already advanced by the node of
+    /// its shard, unless that node is late by half a period.
     pub(crate) fn near(&self) -> Duration {
         self.schedule_interval / 2 + self.look_ahead
     }

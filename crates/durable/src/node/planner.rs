@@ -1,4 +1,4 @@
-//! [`Planner`]: turns what schedules have next into timers and records.
+//! [`Planner`]: turns the next occurrences of schedules into timers and records.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub(crate) struct Planner {
     next: Instant,
     /// Time from which on the schedules of others are looked at.
     others_from: Instant,
-    /// Time until which they are looked at in each period: some were not advanced by their node.
+    /// End of the help for other nodes: some schedules were not advanced by theirs.
     helps_until: Instant,
     /// Schedules that the store refused to advance. They come after all others.
     stuck: BTreeSet<ScheduleId>,
@@ -60,9 +60,9 @@ impl Planner {
         self.next
     }
 
-    /// Advances the schedules of the node's shards; now and then those of all shards which are next
-    /// so soon that the node that has the shard seems to be slow, and after it has found some, for
-    /// a while in each period.
+    /// Advances the schedules of the node's shards. Now and then it looks at all shards, for
+    /// schedules whose next time is so close that their node seems to be slow; once it finds some,
+    /// it does so for a while in each period.
     fn advance_all(&mut self, node: &Shared, store: &mut dyn Store, until: Instant) -> Result<()> {
         let own = node.lock().shards;
         self.advance_of(node, store, own, node.options.horizon(), until)?;
@@ -78,7 +78,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Advances those schedules of `shards` which are next within `ahead`. Returns whether there
+    /// Advances the schedules of `shards` whose next time is within `ahead`. Returns whether there
     /// were any.
     fn advance_of(
         &mut self,
@@ -225,7 +225,7 @@ impl Planner {
     }
 }
 
-/// A schedule as it was read, and what comes of it next.
+/// A schedule as it was read, and its plan.
 #[derive(Debug)]
 struct Planned {
     row: ScheduleRow,
@@ -251,8 +251,8 @@ fn seldom(node: &Shared) -> Duration {
     node.options.schedule_interval * node.options.full_every
 }
 
-/// Counts the timers that were inserted, and caches those of the node's shards. Those of a lane are
-/// cached once they are its front.
+/// Counts inserted timers, and caches timers in the node's shards. A timer in a lane is cached once
+/// it is the front.
 fn note_timers(node: &Shared, rows: &Rows, occupied: &mut Unfinished) {
     let shards = node.lock().shards;
     node.continue_lanes(rows.timers().first().and_then(|timer| timer.lane.clone()));

@@ -11,7 +11,7 @@ use crate::trace;
 /// Most lanes that are promoted in one call.
 const LANES: usize = 1_000;
 
-/// Periods between two runs of a node that is not the first of those that live.
+/// Periods between two runs of a node that is not the first living one.
 const OTHERS: u32 = 3;
 
 /// Part of a node that maintains the tables on behalf of all nodes.
@@ -79,9 +79,9 @@ impl Rescuer {
     }
 }
 
-/// Promotes lanes whose timers have ended or were made here, until `until` at most, and takes those
-/// that are done out of `lanes`. This node claims the fronts, also those of other nodes' shards. If
-/// it has no worker or no room for one that is due soon, others are notified.
+/// Promotes lanes whose timers have ended or were made here, at most until `until`, and removes
+/// finished lanes from `lanes`. This node claims the fronts, even in other nodes' shards. If it has
+/// no worker or no room for a front that is due soon, it notifies other nodes.
 fn promote(
     node: &Shared,
     store: &mut dyn Store,

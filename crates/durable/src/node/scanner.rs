@@ -1,4 +1,4 @@
-//! [`Scanner`]: reads what is due soon into the caches.
+//! [`Scanner`]: reads timers that are due soon into the caches.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use super::cache::Reach;
 use super::shared::Shared;
 use crate::store::{Result, Scan, Store, Waiting};
 
-/// Span within which notices are merged: an insert within it after a notice sends none. It is also
-/// the shortest period at which a node reads because of notices.
+/// Span within which notices are merged: inserts within it after a notice send none. It is also the
+/// shortest period in which notices make a node read.
 pub(crate) const NOTICE: Duration = Duration::from_millis(50);
 
 /// A timer that is due sooner than this is announced. A scan finds a later one in time.
@@ -91,7 +91,7 @@ impl Scanner {
         }
     }
 
-    /// Returns what is to be read before the next period.
+    /// Returns the reach of a read before the next period.
     fn backlog(&self, node: &Shared) -> Option<Reach> {
         let is_allowed = self.backlog_from <= node.now();
         node.lock().wants().filter(|_| is_allowed)
@@ -100,7 +100,7 @@ impl Scanner {
     /// Scans. Returns whether the store answered.
     fn scan(&mut self, node: &Shared, store: &mut dyn Store, reach: Reach) -> bool {
         let sent = node.now();
-        // What was ahead of the last answer may have passed since.
+        // Timers ahead of the last answer may be past by now.
         let longer = sent.saturating_duration_since(self.answered + node.options.scan);
         let scanned = fill(node, store, reach, node.options.back + longer);
         if scanned.is_ok() {
@@ -121,8 +121,8 @@ impl Notified {
         self.next = Some(self.last.map_or(now, |last| last + NOTICE).max(now));
     }
 
-    /// Returns whether a scan is due, and plans the one after it: a notice stands for what is
-    /// inserted a little later, too.
+    /// Returns whether a scan is due, and plans the one after it: a notice also covers inserts
+    /// shortly after it.
     fn take(&mut self, now: Instant) -> bool {
         let is_due = self.next.is_some_and(|next| next <= now);
         if is_due {
@@ -145,12 +145,12 @@ struct Begun {
     is_full: bool,
 }
 
-/// Reads what is due soon into the caches of those kinds that have room for it.
+/// Reads timers that are due soon into the caches of the kinds that have room.
 ///
-/// The caches remember what does not fit: it is read from the beginning as soon as there is room,
-/// first of the node's own shards. The node that has a shard may be slow, or not serve the kind of
-/// what is in it. So what is late is read of all shards: then two nodes may ask for the same timer,
-/// and one is refused. What is recent is due since `back` before now.
+/// The caches remember that timers were left out: these are read from the beginning as soon as
+/// there is room, first of the node's own shards. The node of another shard may be slow, or not
+/// serve a timer's kind. So late timers of all shards are read: then two nodes may claim the same
+/// timer, and one is refused. Recent timers are due since `back` before now.
 fn fill(node: &Shared, store: &mut dyn Store, reach: Reach, back: Duration) -> Result<()> {
     let options = &node.options;
     let mut state = node.lock();
@@ -166,8 +166,8 @@ fn fill(node: &Shared, store: &mut dyn Store, reach: Reach, back: Duration) -> R
     if names.is_empty() {
         return Ok(());
     }
-    // All kinds together find half of what the caches have room for, at most. One that has more is
-    // soon asked for with few others, and then finds half its share.
+    // All kinds together find at most half of the caches' capacity. A kind with more timers is soon
+    // read with few others, and then finds half its share.
     let most = share.div_ceil(2).min(options.cache_capacity / 2 / names.len()).max(1);
     let scan = Scan {
         ahead: options.look_ahead,
@@ -213,7 +213,7 @@ fn fill(node: &Shared, store: &mut dyn Store, reach: Reach, back: Duration) -> R
     Ok(())
 }
 
-/// Caches what a scan has found, as far as each kind has room. Returns whether anything was new.
+/// Caches the timers of a scan, as far as each kind has room. Returns whether any was new.
 fn take(node: &Shared, begun: &mut [Begun], found: &[Waiting], share: usize) -> bool {
     let mut has_news = false;
     let mut state = node.lock();

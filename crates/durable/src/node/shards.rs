@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::id::{NodeId, SHARDS, Shards, mix};
 use crate::time::Time;
 
-/// The shards of `node` among `nodes`, each with its last beat: those for which it draws the
-/// highest number. One that has not beat for `patience` does not draw, so that the others read its
-/// shards.
+/// Returns the shards of `node` among `nodes`, each given with its last beat: the shards for which
+/// it draws the highest number. A node without a beat for `patience` does not draw, so that the
+/// others read its shards.
 ///
-/// The nodes draw whatever kinds they serve, so the node that has a shard may not ask for what is
-/// in it; and two nodes that see the beats differently both read a shard, or neither does. A timer
-/// that is missed so is read by every node once it is late.
+/// The nodes draw whatever kinds they serve, so the node of a shard may not serve all kinds in it;
+/// and two nodes that see the beats differently may both read a shard, or neither. A timer missed
+/// in this way is read by every node once it is late.
 pub(crate) fn of(node: NodeId, nodes: &[(NodeId, Time)], now: Time, patience: Duration) -> Shards {
     let drawing = nodes.iter().filter(|(id, beat)| *id != node && now.since(*beat) <= patience);
     let others: Vec<NodeId> = drawing.map(|(id, _)| *id).collect();

@@ -1,4 +1,4 @@
-//! [`Shared`]: what a node's threads, its fires and its workers share.
+//! [`Shared`]: the common state of a node's threads, fires and workers.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,8 +33,7 @@ pub(crate) struct Shared {
     state: Mutex<NodeState>,
 }
 
-/// A thread that the node cannot do without: if it panics, the node ends, and leaves to others what
-/// it holds.
+/// A thread that the node needs: if it panics, the node ends, and others take over its attempts.
 #[derive(Debug)]
 pub(crate) struct Vital<'a>(pub(crate) &'a Shared);
 
@@ -46,7 +45,7 @@ impl Drop for Vital<'_> {
     }
 }
 
-/// Runs foreign code, which is wakers, with no lock held. A panic ends there.
+/// Runs foreign code (wakers) with no lock held. A panic ends there.
 ///
 /// The payload is leaked: dropping it would be foreign code once more.
 pub(crate) fn guarded(foreign: impl FnOnce()) {
@@ -58,14 +57,14 @@ pub(crate) fn guarded(foreign: impl FnOnce()) {
 pub(crate) struct NodeState {
     /// Current lease, if any.
     pub(crate) lease: Option<Lease>,
-    /// Time until which the lease is certain.
+    /// End of the certain part of the lease.
     pub(crate) trusted_until: Instant,
     pub(crate) clock: DbClock,
-    /// Shards whose timers this node claims when they are due; those of others it claims when they
-    /// are late.
+    /// Shards whose timers this node claims as soon as they are due; it claims others once they are
+    /// late.
     pub(crate) shards: Shards,
-    /// True if this node is the first of those that live, which maintains the tables more often
-    /// than the others.
+    /// True if this node is the first living one. It maintains the tables more often than the
+    /// others.
     pub(crate) is_first: bool,
     /// Kinds that there are workers for, by numbers that are not used again.
     pub(crate) kinds: BTreeMap<u32, Kind>,
@@ -83,7 +82,7 @@ pub(crate) struct NodeState {
     pub(crate) stopping: Stopping,
     /// Claimers that run.
     pub(crate) claiming: usize,
-    /// Error for which the node ends by itself.
+    /// Error that ended the node.
     pub(crate) failure: Option<StoreError>,
 }
 
@@ -98,12 +97,12 @@ pub(crate) struct Requests {
     pub(crate) maintain: bool,
     /// Request to the planner.
     pub(crate) plan: bool,
-    /// Shards into which others have inserted what is due soon, for the scanner.
+    /// Shards into which others have inserted timers that are due soon, for the scanner.
     pub(crate) notified: Shards,
 }
 
 impl Requests {
-    /// Requests what an occurrence of the same schedule may wait for.
+    /// Requests the work that the next occurrence of the same schedule may wait for.
     pub(crate) fn after_end(&mut self) {
         self.maintain = true;
         self.plan = true;
@@ -115,7 +114,7 @@ impl Requests {
 pub(crate) enum Stopping {
     /// The node does not stop.
     No,
-    /// The node claims nothing, and waits for what is held.
+    /// The node claims no timers, and waits for the attempts that it holds.
     Draining,
     /// The node sends the ends that there are.
     Now,
@@ -188,7 +187,7 @@ impl Shared {
         self.timer.now()
     }
 
-    /// Notifies the claimers, which then see what there is to do.
+    /// Notifies the claimers, which then look for work.
     pub(crate) fn notify_claimers(&self) {
         self.claimers.iter().for_each(Notifier::notify);
     }
@@ -204,7 +203,7 @@ impl Shared {
             kind.room += 1;
         }
         if state.claiming == 0 {
-            // The node has ended. What the ending wakes is woken with no lock held.
+            // The node has ended. Its wakers are called with no lock held.
             drop(state);
             return drop(ending);
         }
@@ -259,7 +258,7 @@ impl Shared {
         false
     }
 
-    /// Takes note of what others have put into shards, or that no notice arrives for now.
+    /// Notes that others have inserted timers into shards, or that no notice arrives for now.
     pub(crate) fn hear(&self, notice: Notice) {
         let shards = match notice {
             Notice::Due(shards) => shards,
@@ -328,15 +327,15 @@ impl NodeState {
         }
     }
 
-    /// Returns how many timers each kind may have in its cache: an equal part, or half of what
-    /// others leave.
+    /// Returns how many timers each kind may have in its cache: an equal part, or half of the room
+    /// that others leave.
     pub(crate) fn share(&self, options: &Options) -> usize {
         let known = self.kinds.values().map(|kind| kind.cache.len()).sum();
         let free = options.cache_capacity.saturating_sub(known);
         (options.cache_capacity / self.kinds.len().max(1)).max(free / 2).max(1)
     }
 
-    /// Lets each kind that knows of less than half its share read what scans have left of it.
+    /// Lets each kind with less than half its share read its backlog.
     pub(crate) fn allow_backlogs(&mut self, options: &Options) {
         let half = self.share(options) / 2;
         self.kinds.values_mut().for_each(|kind| kind.cache.allow(half));
@@ -347,12 +346,12 @@ impl NodeState {
         self.stopping != Stopping::No && self.claiming == 0
     }
 
-    /// Returns what the scanner is to read at once, of any kind.
+    /// Returns the reach of the scanner's next read, over all kinds.
     pub(crate) fn wants(&self) -> Option<Reach> {
         self.kinds.values().filter_map(|kind| kind.cache.wants()).min()
     }
 
-    /// Takes note that the node's life has ended: what it held is another's.
+    /// Notes that the node's life has ended: others own its attempts.
     pub(crate) fn lose_lease(&mut self) {
         self.lease = None;
         self.held.clear();

@@ -1,4 +1,4 @@
-//! [`Stats`]: what a node has done so far.
+//! [`Stats`]: counts of a node's work so far.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -88,7 +88,7 @@ counters! {
     postponed,
     /// Attempts handed back.
     handed_back,
-    /// Ends that did not count, as the attempt was not this node's any more.
+    /// Attempts whose end did not count, because they were no longer this node's.
     fenced,
     /// Occurrences that became timers.
     planned,
@@ -102,14 +102,14 @@ counters! {
     leases_lost,
     /// Times that the connection for notices was lost or refused; it is tried again each second.
     deaf,
-    /// Reads of what is due.
+    /// Reads of due timers.
     scans,
     /// Calls that claimed, ended attempts, or both.
     calls,
     /// Calls that failed.
     store_errors,
-    /// Statements that the database ended, as a lock was not free in time. The store repeats them,
-    /// so few of them are calls that failed.
+    /// Statements that the database ended because a lock was not free in time. The store repeats
+    /// them, so few of them become failed calls.
     lock_timeouts,
 }
 

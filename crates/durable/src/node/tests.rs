@@ -71,7 +71,7 @@ fn next(worker: &mut Worker) -> Option<Fire> {
     }
 }
 
-/// Completes what the worker yields.
+/// Completes all attempts that the worker yields.
 fn complete_all(worker: &mut Worker) -> Vec<TimerId> {
     let complete = |fire: Fire| {
         let id = fire.id();
@@ -202,7 +202,7 @@ fn a_node_that_stands_still_is_helped_once_its_timers_are_late() {
     let stats = node.shared.counters.snapshot();
     assert!(stats.lateness_max >= options.grace, "{stats:?}");
     assert_ne!(node.shared.lock().shards, Shards::ALL);
-    // What it meant to ask for is another's by now, or over.
+    // Its intended claims belong to others by now, or are over.
     still.step();
     assert_eq!(complete_all(&mut workers[1]), []);
     nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
@@ -230,8 +230,8 @@ fn shards_that_no_node_has_are_served_by_all() {
     nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
 }
 
-/// A node that knows of timers which are due one after the other, so far apart, from the next
-/// moment on. Returns what it did once all are over.
+/// A node that knows of timers due one after the other, this far apart, from the next moment on.
+/// Returns its counts once all are over.
 fn claim_one_after_the_other(count: u32, apart: Duration) -> Stats {
     let (clock, timer, mut store) = world();
     let mut node = Node::new(&timer, &store);
@@ -401,7 +401,7 @@ fn a_node_leaves_the_schedules_of_others_to_them() {
     nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
 }
 
-/// Returns two nodes that share the shards. One that stands still is not suspected for a minute.
+/// Returns two nodes that share the shards. A node that stands still is not suspected for a minute.
 fn two_that_share(clock: &VirtualClock, timer: &Timer, store: &Memory) -> Vec<Node> {
     let seldom = Duration::from_secs(60);
     let options = Options { heartbeat: seldom, lease: seldom * 10, ..Options::default() };
@@ -459,7 +459,7 @@ fn a_slow_node_looks_at_the_schedules_of_others_as_often() {
     let (clock, timer, mut store) = world();
     let mut nodes = two_that_share(&clock, &timer, &store);
     schedules(&mut store, 40);
-    // Later than their first occurrences, which are within a second.
+    // Later than their first occurrences, which come within a second.
     let later = store.now().unwrap() + Duration::from_secs(2);
     let is_done = |_: &mut Node| {
         let all = store.schedules(&ScheduleQuery::new()).unwrap();
@@ -553,7 +553,7 @@ fn after_a_full_claim_the_next_waits_for_nothing() {
     let ids = insert(&mut store, "mail", 25);
     let now = store.now().unwrap();
     ids.iter().for_each(|id| assert!(node.shared.expect(*id, "mail", now)));
-    // Two that are full, at one moment; the third waits for what is due next.
+    // Two full batches at one moment; the third waits for the timers that are due next.
     for _ in 0..2 {
         let Next::Call(job) = begin(&node.shared) else { panic!("a claim waits") };
         call(&node.shared, job, &mut node.store);
@@ -607,7 +607,7 @@ fn a_scan_of_many_kinds_reads_a_part_of_each() {
         clock.advance(Duration::from_secs(1));
     }
     node.main_loop.step(&mut node.store);
-    // Half of what the caches have room for, in equal parts.
+    // Half of the caches' capacity, in equal parts.
     let cached = |node: &Node| -> Vec<_> {
         node.shared.lock().kinds.values().map(|kind| kind.cache.len()).collect()
     };
@@ -682,7 +682,7 @@ fn a_scan_that_finds_only_what_waits_is_repeated_when_that_is_claimed() {
     let scans = |node: &Node| node.shared.counters.snapshot().scans;
     let step = |node: &mut Node| node.main_loop.step(&mut node.store);
     step(&mut node);
-    // In the next period there is room for half a share, and nothing but what waits is found.
+    // In the next period there is room for half a share, and only waiting timers are found.
     clock.advance(TICK);
     let before = scans(&node);
     (0..10).for_each(|_| _ = step(&mut node));
@@ -929,7 +929,7 @@ fn claimers_are_notified_of_what_they_have_to_do_sooner() {
     expect(&mut store, TICK / 10);
     assert!(is_notified(), "it is the first");
 
-    // What a claimer that pauses had taken.
+    // The attempts of a claimer that pauses.
     end();
     is_notified();
     clock.advance(Options::default().finish_linger);

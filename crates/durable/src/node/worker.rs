@@ -11,9 +11,10 @@ use futures_core::Stream;
 use super::fire::Fire;
 use super::shared::{Kind, Shared};
 
-/// A stream of what is due, of one kind; see [`Engine::worker`](crate::Engine::worker).
+/// A stream of due timers of one kind; see [`Engine::worker`](crate::Engine::worker).
 ///
-/// A worker ends when the engine is stopped. Dropped, it hands back what it has not yielded.
+/// The stream ends when the engine is stopped. Dropping it hands back attempts that it has not
+/// yielded.
 ///
 /// No [`Fire`] is yielded once the node's lease may have ended.
 ///
@@ -31,7 +32,7 @@ impl Worker {
     ///
     /// # Panics
     ///
-    /// If there is one of this kind already, or no timer can be of this kind.
+    /// If this kind has a worker already, or is no valid kind.
     #[track_caller]
     pub(crate) fn new(shared: &Arc<Shared>, kind: &str, prefetch: usize) -> Self {
         let is_kind = !kind.is_empty() && !kind.contains('\0');

@@ -22,12 +22,12 @@ fn minutes(count: u64) -> Duration {
     Duration::from_secs(60 * count)
 }
 
-/// What is planned for an hourly schedule at `now` minutes, with an hour's window.
+/// The plan of an hourly schedule at `now` minutes, with an hour's window.
 fn hourly(policies: Policies, next: i64, occupied: Unfinished, now: i64) -> Step {
     plan(&Schedule::every(minutes(60)), &policies, ID, at(next), occupied, at(now), minutes(60))
 }
 
-/// A plan, in minutes: what runs, with when it is due; what is skipped; the next.
+/// A plan, in minutes: occurrences that run, with their due times; skipped ones; the next.
 fn steps(step: Step) -> (Vec<i64>, Vec<(i64, Reason)>, i64, bool) {
     let Step::Advance(Plan { next, run, skip, only_idle }) = step else { panic!("{step:?}") };
     let minutes = |at: Time| at.as_micros() / 60_000_000;
@@ -128,7 +128,7 @@ fn a_long_backlog_is_taken_in_batches_without_a_gap() {
         }
         assert_eq!(expected, now + 120);
         let caught_up = match missed {
-            // Beside them the newest, which is on time.
+            // Beside them the newest, on time.
             Missed::CatchUp { .. } => 701,
             _ => 1,
         };
@@ -188,7 +188,7 @@ fn what_is_excluded_is_recorded_once_it_is_due() {
     assert_eq!(steps(of(&skip, policies, 180, IDLE, 180)), (vec![], excluded(&[3]), 240, false));
     let last = steps(of(&skip, policies, 300, IDLE, 300));
     assert_eq!(last, (vec![360], excluded(&[5]), 420, false));
-    // Those that overlap or were missed beside them have their own reasons.
+    // Overlapping and missed occurrences beside them have their own reasons.
     let overlap = steps(of(&skip, overlapping(Overlap::Skip), 120, BUSY, 200));
     assert_eq!(overlap.1, [(120, Reason::Overlap), (180, Reason::Excluded)]);
 }

@@ -15,13 +15,13 @@ pub(super) const BEGINNING: Time = Time::from_micros(i64::MIN);
 /// Most excluded windows of a schedule.
 const WINDOWS_MAX: usize = 1_000;
 
-/// What becomes of occurrences that lie in an excluded window.
+/// Policy for occurrences that lie in an excluded window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Excluded {
     /// They are skipped.
     Skip,
-    /// They are skipped, and if there are any, one occurrence at the end of the window runs for
-    /// all of them. It may be missed, as any other.
+    /// They are skipped, and if there are any, one occurrence at the end of the window runs for all
+    /// of them. It may be missed like any other.
     ///
     /// A schedule whose times are changed begins anew from the change. So if the change moves the
     /// end of the window to a time that is past, nothing runs at that end, and no record says so;
@@ -38,7 +38,7 @@ pub(super) struct Limits {
     pub(super) last: Option<Time>,
     /// Excluded windows, sorted, none twice and none empty.
     windows: Vec<Window>,
-    /// Ends of windows at which an occurrence stands for those within; ascending.
+    /// Ends of windows at which one occurrence replaces those within; ascending.
     stand_ins: Vec<Time>,
 }
 
@@ -66,8 +66,8 @@ impl Limits {
     /// Works out the stand-ins at `since` or later, from the first occurrence later than a time
     /// without them. Those before are as they were.
     ///
-    /// An occurrence that stands for others is in turn excluded by a window that it lies in. So
-    /// windows are taken in the order of their ends, and none changes what stands before its end.
+    /// An occurrence at the end of a window is itself excluded if it lies in another window. So
+    /// windows are taken in the order of their ends: none changes occurrences before its end.
     pub(super) fn settle(&mut self, since: Time, next_after: impl Fn(Time) -> Option<Time>) {
         self.stand_ins.retain(|at| *at < since);
         let is_open = |window: &&Window| window.has_stand_in() && window.until >= since;

@@ -79,7 +79,7 @@ fn a_schedule_has_no_more_than_a_thousand_windows() {
     let text = |count: i64| (0..count).map(word).collect::<String>() + "every 5s 0";
     let most: Schedule = text(1_000).parse().unwrap();
     text(1_001).parse::<Schedule>().unwrap_err();
-    // One that is there already is not another.
+    // An equal window is not another.
     let window = |n: i64| Time::from_micros(n)..Time::from_micros(n + 1);
     assert_eq!(most.clone().excluding(window(7), Excluded::Skip), most);
     let more = || most.clone().excluding(window(2_000), Excluded::Skip);
@@ -135,7 +135,7 @@ fn limited(random: &mut fastrand::Rng, mut schedule: Schedule, around: Time) -> 
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The occurrences until `end` by the rules as they are written, and those of them that run.
+/// The occurrences until `end` by the literal rules, and those among them that run.
 fn naive(text: &str, after: Time, end: Time) -> (Vec<Time>, Vec<Time>) {
     let (mut first, mut last, mut windows) = (None, None, Vec::new());
     let time = |text: &str| Time::from_micros(text.parse().unwrap());

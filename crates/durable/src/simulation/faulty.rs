@@ -1,4 +1,4 @@
-//! [`Faulty`]: a store whose calls fail, or whose answers are lost or late, as the world has it.
+//! [`Faulty`]: a store that fails calls, and loses or delays answers, as the world decides.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use crate::store::{
 };
 use crate::time::Time;
 
-/// What becomes of one call.
+/// Fate of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
     None,
@@ -38,7 +38,7 @@ pub(super) struct Faulty {
 }
 
 thread_local! {
-    /// Nodes that are dead; what still runs of them changes nothing.
+    /// Dead nodes; their running calls change nothing.
     static DEAD: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -141,7 +141,7 @@ impl Store for Faulty {
 
     fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
         let timers = timers.to_vec();
-        // One that is carried out long after it was repeated is not found out: see the trait.
+        // An insert carried out long after it was repeated goes unnoticed: see the trait.
         self.call_with(false, move |db| db.insert(&timers))
     }
 

@@ -1,4 +1,4 @@
-//! [`Model`]: what clients asked for and handlers saw, and what has to follow from that alone.
+//! [`Model`]: clients' requests, handlers' attempts, and everything that follows from these alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::Pin;
@@ -31,14 +31,14 @@ const RETRY: Retry =
 pub(super) struct Model {
     onces: BTreeMap<TimerId, Once>,
     schedules: BTreeMap<String, Every>,
-    /// What of a schedule is scheduled for until then starts no more, except for these.
+    /// Timers of a schedule that are scheduled for until then no longer start, except for these.
     barriers: HashMap<ScheduleId, (Time, Vec<(TimerId, u32)>)>,
     /// Completions whose answer has not come.
     pub(super) ends: Vec<(Fence, Ended)>,
     /// Attempts whose completion was accepted.
     completed: HashMap<TimerId, Fence>,
-    /// Timers that were made again once they were dead, and those of the past that were made
-    /// later; each with its schedule and the last attempt that may start.
+    /// Revived timers, and past occurrences that were made later; each with its schedule and the
+    /// last attempt that may start.
     beside: BTreeMap<TimerId, (Option<ScheduleId>, u32)>,
     /// Attempts that started.
     started: BTreeSet<(TimerId, u32)>,
@@ -51,7 +51,7 @@ struct Once {
     is_cancelled: bool,
     /// When it was last known to be scheduled for.
     at: Time,
-    /// What it may have been rescheduled to, now or later.
+    /// Times to which it may have been rescheduled, now or later.
     maybe: Vec<Time>,
     /// How often it was to be rescheduled.
     calls: u32,
@@ -61,11 +61,11 @@ struct Once {
 
 #[derive(Default)]
 struct Every {
-    /// What is in the database; `None` if it was removed.
+    /// The row in the database; `None` if it was removed.
     now: Option<(Schedule, Policies, bool)>,
     /// The times that it had, each after one time and until another.
     periods: Vec<(Schedule, Time, Option<Time>)>,
-    /// Whether it was always one that lets nothing overlap.
+    /// True if its policy ever allowed an overlap.
     may_overlap: bool,
 }
 
@@ -152,7 +152,7 @@ impl Model {
         once.open -= 1;
         let is_certain =
             !answer.as_ref().is_err_and(|error| error.kind() == crate::StoreErrorKind::Uncertain);
-        // Of two calls at a time, nobody knows which was first.
+        // The order of two concurrent calls is unknown.
         if is_alone && once.calls == number && is_certain {
             once.maybe.retain(|at| *at != to);
             if let Ok(TimerUpdate::Done) = answer {
@@ -184,8 +184,8 @@ impl Model {
         let mut db = world.db();
         let now = db.now().unwrap();
         let old = db.schedule(name).unwrap().1;
-        // It keeps its lane, as one that runs in another may be overlapped. What is skipped while
-        // another waits does not fill the lane.
+        // It keeps its lane, because attempts in two lanes may overlap. An occurrence that is
+        // skipped while another waits does not fill the lane.
         let lane = match &old {
             Some(old) => old.lane.clone(),
             None => (name == "one" && world.chance(500)).then(|| LANES[0].to_owned()),
@@ -260,7 +260,7 @@ impl Model {
         {
             if let Some((schedule, _, enabled)) = &mut every.now {
                 if std::mem::replace(enabled, true) {
-                    // It was paused: what it has from then on, it has from now on.
+                    // It was paused: a period from now on replaces the one from then on.
                     every.periods.pop();
                 }
                 every.periods.push((schedule.clone(), now, None));
@@ -291,7 +291,7 @@ impl Model {
         }
     }
 
-    /// Makes one of those that died last again.
+    /// Revives one of the timers that died last.
     fn revive(world: &World) {
         let newest = RecordQuery::new().outcome(Outcome::Dead).newest_first().limit(4);
         let dead = world.db().records(&newest).unwrap();
@@ -309,7 +309,7 @@ impl Model {
         }
     }
 
-    /// Makes what a schedule would have had in the last seconds; then again, when all is there.
+    /// Backfills a schedule's occurrences of the last seconds; then again, when all exist.
     fn backfill(world: &World) {
         let name = NAMES[world.below(4) as usize];
         let now = world.db().now().unwrap();
@@ -340,7 +340,7 @@ impl Model {
         }
     }
 
-    /// What is pending of a schedule, and scheduled until now, starts no more.
+    /// Pending timers of a schedule that are scheduled until now no longer start.
     fn take_back(&mut self, schedule: ScheduleId, now: Time, running: Vec<(TimerId, u32)>) {
         let of_it = self.beside.iter_mut().filter(|(_, (of, _))| *of == Some(schedule));
         for (timer, (_, last)) in of_it {
@@ -449,7 +449,7 @@ impl Model {
             let mut found = by_name.remove(name).unwrap_or_default();
             found.sort();
             let mut expected: Vec<Time> = every.periods.iter().flat_map(occurrences).collect();
-            // One that was made again at the very time of an occurrence stands for it.
+            // A timer that was revived at the very time of an occurrence replaces it.
             let is_beside = |at: &Time| beside.contains(&(name.clone(), *at));
             expected.retain(|at| !is_beside(at) || found.binary_search(at).is_ok());
             assert_eq!(found, expected, "the occurrences of {name}");
@@ -488,13 +488,13 @@ fn limited(world: &World, schedule: Schedule) -> Schedule {
     schedule.starting_at(first).ending_at(last).excluding(from..until, then)
 }
 
-/// Those that run and those that are excluded.
+/// Occurrences that run, and excluded ones.
 fn occurrences((schedule, after, until): &(Schedule, Time, Option<Time>)) -> Vec<Time> {
     let all = schedule.all_from(schedule.next_of_all(*after));
     all.take_while(|at| is_within(*at, *after, *until)).collect()
 }
 
-/// What runs of the schedule of that name.
+/// Returns the running timers of the schedule of that name.
 fn running(world: &World, name: &str) -> Vec<(TimerId, u32)> {
     // A schedule that was removed is not found by its name.
     let all = TimerQuery::new().state(State::Running).limit(u32::MAX);

@@ -284,7 +284,7 @@ impl World {
         }
     }
 
-    /// A handler starts with what a worker yields.
+    /// A handler starts an attempt from a worker.
     fn take_fire(&self) {
         let Some(node) = self.awake() else { return };
         let mut workers = node.workers.borrow_mut();
@@ -304,7 +304,7 @@ impl World {
     fn count_stray(&self, node: &Shared, fire: &Fire) {
         let is_own = node.lock().shards.contains(fire.id().shard());
         let is_late = fire.claimed().since(fire.due()) >= node.options.grace;
-        // What a node makes due itself it may claim again, and what follows in a lane.
+        // A node may claim again a timer that it made due itself, and the next timer of a lane.
         if !is_own && !is_late && fire.attempt() == 1 && fire.lane().is_none() {
             self.strays.set(self.strays.get() + 1);
         }

@@ -94,7 +94,7 @@ impl Store for Memory {
     }
 
     fn confirm(&mut self) -> Result<()> {
-        // What it has lasts as long as the process.
+        // Its timers last as long as the process.
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! [`Overview`]: how much there is of what, at one moment.
+//! [`Overview`]: counts of timers, schedules and records, at one moment.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ pub struct Overview {
     pub overdue: Count,
     /// When the first of those was due.
     pub oldest_due: Option<Time>,
-    /// Timers that are running. Each was due: so they are looked for among what is, in the order
-    /// of their times.
+    /// Timers that are running. They are found among due timers, in the order of their times,
+    /// because each was due.
     pub running: Count,
     /// Timers due in each minute of the next hour: 60 counts.
     pub next_hour: Vec<u64>,
@@ -87,8 +87,8 @@ impl Overview {
         }
     }
 
-    /// Adds what of one kind is due: what is pending, when the first of it was due, what is
-    /// running; of `part` rows at most.
+    /// Adds due timers of one kind: the pending ones, the time of the first, and the running ones;
+    /// at most `part` rows.
     pub(super) fn add_due(&mut self, pending: u64, oldest: Option<Time>, running: u64, part: u32) {
         let is_cut = pending + running >= part.into();
         self.overdue.add(pending, is_cut);
@@ -96,8 +96,8 @@ impl Overview {
         self.oldest_due = [self.oldest_due, oldest].into_iter().flatten().min();
     }
 
-    /// Adds what of one kind is due next: minutes, their counts and last times; of `part` rows at
-    /// most.
+    /// Adds the next due times of one kind: minutes, their counts and last times; at most `part`
+    /// rows.
     pub(super) fn add_next(&mut self, minutes: &[(u32, u64, Time)], part: u32) {
         for (minute, count, _) in minutes {
             self.next_hour[*minute as usize] += count;

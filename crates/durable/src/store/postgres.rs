@@ -1,14 +1,13 @@
 //! [`Postgres`]: a store for many nodes, on PostgreSQL 15 and later.
 //!
-//! The tables are in a schema of the database that the connection is to: `tourbillon`, or the one
-//! that the address names. Correctness rests on rows and their locks, and that of lanes on advisory
-//! locks by their names: there are no triggers or sequences, the functions are for other programs,
-//! and nobody needs to listen.
+//! The tables are in a schema of the address's database: `tourbillon`, or the schema that the
+//! address names. Correctness rests on rows and their locks, and for lanes on advisory locks by
+//! their names: there are no triggers or sequences, the functions are for other programs, and
+//! listening is optional.
 //!
 //! # In a transaction of the caller's
 //!
-//! What is written in a transaction that the caller has begun is there once, and only if, the
-//! caller's own writes are.
+//! Inserts in a caller's transaction become visible with the caller's own writes, or not at all.
 //!
 //! | transaction of | a timer | an attempt's end |
 //! |---|---|---|
@@ -74,7 +73,7 @@ use crate::time::Time;
 /// The longest pause before a call that conflicts is repeated.
 const PAUSE: Duration = Duration::from_millis(32);
 
-/// Time after a conflict for which a claim leaves out what is locked.
+/// Time after a conflict during which a claim leaves out locked rows.
 const CONTENDED: Duration = Duration::from_secs(1);
 
 /// Longest time to make the tables, or to wait for another process to make them.
@@ -82,10 +81,10 @@ const MIGRATION: Duration = Duration::from_secs(600);
 
 /// One connection to a PostgreSQL database of timers.
 ///
-/// The store connects when it is made and, after it was lost, at the next call. No call takes
-/// longer than five seconds, whatever the network does, but for a prune, which takes as long for
-/// each part. Calls block: those that are made on a thread of a tokio runtime are carried out on a
-/// thread of their own, and block it for as long.
+/// The store connects when it is made and, after a lost connection, at the next call. No call takes
+/// longer than five seconds, whatever the network does; a prune may take that long for each part.
+/// Calls block. A call from a thread of a tokio runtime is carried out on a separate thread, and
+/// blocks the caller meanwhile.
 ///
 /// # Examples
 ///
@@ -122,10 +121,10 @@ impl Postgres {
     /// | `verify-ca` | yes | is that of an authority of `sslrootcert` |
     /// | `verify-full` | yes | also has the host's name or address as a `subjectAltName` |
     ///
-    /// `sslrootcert` is a PEM file of authorities, or `system`, which is the default of
-    /// `verify-full`. `sslcert` and `sslkey` are PEM files of a certificate of the client's own.
-    /// Files are read by this call only. A login by SCRAM is bound to the connection where the
-    /// server offers it (`channel_binding`).
+    /// `sslrootcert` is a PEM file of authorities, or `system`, the default of `verify-full`.
+    /// `sslcert` and `sslkey` are PEM files of the client's certificate and key. Files are read by
+    /// this call only. A login by SCRAM is bound to the connection where the server offers it
+    /// (`channel_binding`).
     ///
     /// The parameter `schema` names the schema that the tables are in; `tourbillon` by default. A
     /// database has room for several sets of tables, each in its schema. The call makes a schema

@@ -1,7 +1,7 @@
 //! Queries of the lists: one type for each of them.
 //!
-//! A query is made with `new` and conditions, which are in force together. A list comes in an order
-//! in which the last row of a page says where the next begins.
+//! A query is made with `new` and conditions, which all apply together. The last row of a page
+//! determines where the next page begins.
 
 use crate::id::{ScheduleId, TimerId};
 use crate::record::{Outcome, Record};
@@ -20,7 +20,7 @@ pub enum State {
     Running,
 }
 
-/// Order of a list of timers, and the place at which it begins.
+/// Order of a list of timers, and the place of its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimerOrder {
     /// Order of `(due, id)`.
@@ -39,11 +39,11 @@ pub enum TimerOrder {
 
 /// Query of [`Store::timers`](super::Store::timers).
 ///
-/// By `timer`, `name`, `schedule` or `kind`, or in the order of names, a page is answered from an
+/// A query by `timer`, `name`, `schedule` or `kind`, or in the order of names, is answered from an
 /// index, however long the table is; so are `since` and `until` with no condition but a `kind`.
-/// Other conditions are checked row by row. What is running is looked for in what is due. In the
-/// order of names, a query for those of one kind that run, or that are held (`since`
-/// [`Time::NEVER`]), reads all of them from an index and sorts them.
+/// Other conditions are checked row by row. Running timers are looked for among the due ones. In
+/// the order of names, a query for running or held timers (`since` [`Time::NEVER`]) of a kind reads
+/// all of them from an index and sorts them.
 ///
 /// # Examples
 ///
@@ -58,8 +58,8 @@ pub enum TimerOrder {
 pub struct TimerQuery {
     /// Only timers of this kind.
     pub kind: Option<String>,
-    /// Only timers of this name: of their own, or of their schedule. What still runs of a schedule
-    /// that was removed is not found by it.
+    /// Only timers of this name: the timer's own, or its schedule's. An attempt that still runs
+    /// after its schedule was removed is not found by the schedule's name.
     pub name: Option<String>,
     /// Only timers of this schedule.
     pub schedule: Option<ScheduleId>,
@@ -77,8 +77,7 @@ pub struct TimerQuery {
     pub limit: u32,
 }
 
-/// Query of [`Store::schedules`](super::Store::schedules): in the order of names, which is that of
-/// their bytes.
+/// Query of [`Store::schedules`](super::Store::schedules): in the order of names, by their bytes.
 ///
 /// By `kind`, `name` or `prefix` a page is answered from an index, however long the table is; so is
 /// `enabled` beside a `kind`. Without a kind, `enabled` is checked row by row.
@@ -91,7 +90,7 @@ pub struct ScheduleQuery {
     pub name: Option<String>,
     /// Only names with this prefix.
     pub prefix: Option<String>,
-    /// Only schedules that are enabled, or only those that are not.
+    /// Only enabled schedules, or only disabled ones.
     pub enabled: Option<bool>,
     /// Only names that come after this one.
     pub after: Option<String>,
@@ -203,7 +202,7 @@ macro_rules! conditions {
         }
     };
     (@ until) => {
-        /// Returns only rows before this time, which is compared as in `since`.
+        /// Returns only rows before this time, compared as in `since`.
         #[must_use]
         pub fn until(mut self, until: Time) -> Self {
             self.until = Some(until);
@@ -265,7 +264,7 @@ impl ScheduleQuery {
         Self { kind: None, name: None, prefix: None, enabled: None, after: None, limit: LIMIT }
     }
 
-    /// Returns only schedules that are enabled, or only those that are not.
+    /// Returns only enabled schedules, or only disabled ones.
     #[must_use]
     pub fn enabled(mut self, enabled: bool) -> Self {
         self.enabled = Some(enabled);
@@ -322,8 +321,8 @@ impl RecordQuery {
 }
 
 impl TimerQuery {
-    /// Returns whether a timer fulfils the conditions. `named` is the schedule that has the name
-    /// which is asked for.
+    /// Returns whether a timer fulfils the conditions. `named` is the schedule of the name in the
+    /// query.
     pub(super) fn takes(&self, timer: &Timer, named: Option<ScheduleId>) -> bool {
         let new = &timer.new;
         let state = if timer.running.is_some() { State::Running } else { State::Pending };

@@ -2,9 +2,9 @@
 //!
 //! # In a transaction of the caller's
 //!
-//! [`insert`] and [`finish`] do what [`Store::insert`] and [`Store::finish`] do, in a transaction
-//! that the caller has begun, on a connection of the caller's to the same file: what they write is
-//! there once, and only if, the caller's own writes are.
+//! [`insert`] and [`finish`] do the same as [`Store::insert`] and [`Store::finish`], within a
+//! transaction that the caller has begun on its connection to the same file. Their writes become
+//! visible with the caller's own, or not at all.
 
 mod failure;
 mod gate;
@@ -46,50 +46,50 @@ const PRUNED: u32 = 2_000;
 /// A database in one file, which all processes of one host can open.
 ///
 /// The writes of a call are on the disk when it returns. There is one writer at a time: the
-/// connections of one process take turns, and those of several processes contend for the file's
-/// lock. A call waits for its turn for three seconds at most, and then tries to take the lock for
-/// three seconds more, by the monotonic clock; then it is
-/// [`Unavailable`](crate::StoreErrorKind::Unavailable). One that has to open the file again, after
-/// an error, does that first, with waits of its own. Readers wait for nobody.
+/// connections of one process take turns, and several processes contend for the file's lock. A call
+/// waits for its turn for at most three seconds, and then tries to take the lock for three seconds
+/// more, by the monotonic clock; then it fails as
+/// [`Unavailable`](crate::StoreErrorKind::Unavailable). A call that has to open the file again,
+/// after an error, does that first, which may take longer. Readers do not wait.
 ///
 /// # The time
 ///
 /// The database's clock is the host's wall clock, to the microsecond. Each call reads it once its
-/// transaction has begun; so what a writer has read is not older than the transactions before. All
+/// transaction has begun; so the time of a write is not before the transactions that it sees. All
 /// processes have to see the same clock.
 ///
 /// # The file
 ///
-/// The tables are made when it is opened first, and their names begin with `tourbillon_`: it can
-/// have others. Beside it are two more, with the endings `-wal` and `-shm`, which belong to it. Two
-/// things lose what is in it:
+/// The first opening makes the tables. Their names begin with `tourbillon_`, so the file may have
+/// other tables. Beside it lie two more files that belong to it, with the endings `-wal` and
+/// `-shm`. Two things lose its contents:
 ///
 /// - a file system that the hosts of a network share;
 /// - in a process that has it open, to open and close it by other means than SQLite: that gives up
 ///   the process's locks.
 ///
-/// A file that has gone is made again by [`open`](Self::open), and by nothing else. On Unix each
-/// call compares the device and the inode that the path names with those of the file that was
-/// opened: once that is deleted, moved or replaced by another, every call fails with
-/// [`Gone`](StoreErrorKind::Gone), and a node ends with that error at its next heartbeat. On other
-/// systems only a path that names no file is noticed. A file that is overwritten in place, as by
-/// `cp`, is not noticed on any: stop what has it open before a backup is restored.
+/// Only [`open`](Self::open) makes a missing file anew. On Unix each call compares the device and
+/// the inode of the path with those of the opened file: once the file is deleted, moved or
+/// replaced, every call fails with [`Gone`](StoreErrorKind::Gone), and a node ends with that error
+/// at its next heartbeat. Other systems notice only that the path names no file. No system notices
+/// a file that is overwritten in place, as by `cp`: stop all programs that have it open before you
+/// restore a backup.
 pub struct Sqlite {
     link: Link,
-    /// Lane after which the next call of `maintain` looks for lanes without a front.
+    /// Lane after which the next `maintain` looks for lanes without a front.
     lane: String,
 }
 
 impl Sqlite {
     /// Opens a file, and makes it if it is not there, but not its folder.
     ///
-    /// Opening makes the tables what this build needs. A build and the next can have the file open
+    /// Opening makes the tables that this build needs. Two successive builds can have the file open
     /// at the same time, unless a migration says that they cannot.
     ///
     /// # Errors
     ///
-    /// - [`Invalid`](StoreErrorKind::Invalid) for a database in memory, which [`Memory`] is for;
-    ///   for one without a file of its own, and for what is no database.
+    /// - [`Invalid`](StoreErrorKind::Invalid) for a database in memory ([`Memory`] is for this),
+    ///   for a database without a file, and for a file that is not a database.
     /// - [`Schema`](StoreErrorKind::Schema) if a later build made the tables, in a way that this
     ///   one does not work with.
     /// - [`Unavailable`](StoreErrorKind::Unavailable) otherwise.
@@ -123,7 +123,7 @@ impl Sqlite {
             let why = format!("`{text}` does not name a file; for tests there is `Memory`");
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
-        // What is opened later is the same, wherever the process has gone.
+        // Later openings use the same file, even if the process has changed its directory.
         let path = std::path::absolute(path)
             .map_err(|error| StoreError::new(StoreErrorKind::Unavailable, error))?;
         Ok(Self { link: Link::open(path, clock)?, lane: String::new() })

@@ -72,7 +72,7 @@ pub struct Held {
     /// Timers of this part that run, each with the number of its attempt, in any order. Parts
     /// follow each other in the order of `(due, id)`.
     pub timers: Vec<(TimerId, u32)>,
-    /// Place after which the next part begins; `None` if this was the last.
+    /// Place to continue after; `None` if this was the last part.
     pub rest: Option<(Time, TimerId)>,
 }
 
@@ -105,7 +105,7 @@ pub struct NewTimer {
     pub retry: Retry,
     /// True if others of its schedule may wait for its end, in a queue.
     pub has_queue: bool,
-    /// Lane in which it runs, one timer after another; `None` if it waits for no other.
+    /// Lane, in which timers run one after another; `None` if it waits for no other.
     pub lane: Option<String>,
 }
 
@@ -127,8 +127,8 @@ impl NewTimer {
         }
     }
 
-    /// Makes an occurrence of the schedule in `row`, which has these policies, scheduled for `at`
-    /// and due then.
+    /// Makes an occurrence of the schedule in `row`, with these policies, scheduled for `at` and
+    /// due then.
     pub fn occurrence(row: &ScheduleRow, policies: &Policies, at: Time) -> Self {
         Self {
             id: TimerId::of_occurrence(row.id, at),
@@ -158,8 +158,8 @@ pub enum Inserted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timer {
-    /// The timer as it was inserted; `due`, and after a reschedule `scheduled_for`, as they are
-    /// now.
+    /// The timer as it was inserted, but with its current `due` and, after a reschedule,
+    /// `scheduled_for`.
     pub new: NewTimer,
     /// Number of times that it was claimed.
     pub attempt: u32,
@@ -167,7 +167,7 @@ pub struct Timer {
     pub failures: u32,
     /// Detail that the last attempt left that failed, or was postponed with one.
     pub detail: String,
-    /// Lease under which it is running; `None` if it is pending.
+    /// Lease of the running attempt; `None` if it is pending.
     pub running: Option<Lease>,
     /// Counter of its [reschedules](super::Store::reschedule) and
     /// [amendments](super::Store::amend), from 1. Attempts do not change it.
@@ -213,14 +213,13 @@ impl Timer {
 /// Query of [`Store::scan`](super::Store::scan).
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a> {
-    /// Time after now at which the window ends.
+    /// Time from now to the end of the window.
     pub ahead: Duration,
-    /// Time before now at which it begins; `None` for the beginning.
+    /// Time from the window's beginning to now; `None` for no bound.
     pub back: Option<Duration>,
     /// Shards to read.
     pub shards: Shards,
-    /// Time after which a timer of any other shard is read too, from when it is due on; `None` to
-    /// read none of them.
+    /// Lateness from which timers of all other shards are read too; `None` to read none of them.
     pub grace: Option<Duration>,
     /// Kinds to read; none of them twice.
     pub kinds: &'a [String],
@@ -239,7 +238,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Makes the answer with the timers that were found, which are in the order of `(due, id)`.
+    /// Makes the answer with these timers, in the order of `(due, id)`.
     pub fn new(now: Time, timers: Vec<Waiting>) -> Self {
         Self { now, timers }
     }
@@ -303,11 +302,10 @@ pub enum How {
     /// [`Succeeded`](Outcome::Succeeded) has no reason. With [`Dead`](Outcome::Dead) the attempt
     /// counts as a failure.
     Done(Outcome, Option<Reason>, String),
-    /// Failed, and followed by another: due this long from now. The text is kept in the timer, in
-    /// place of what is there.
+    /// Failed; another attempt is due this long from now. The text replaces the timer's detail.
     Retry(Duration, String),
-    /// Not made, or not decided, and due this long from now. No failure is counted. A text is kept
-    /// in the timer, in place of what is there.
+    /// Not made, or not decided; the next attempt is due after this time. It does not count as a
+    /// failure. A text replaces the timer's detail.
     Postpone(Duration, Option<String>),
     /// Not made: due as before, for any node.
     HandBack,
@@ -395,8 +393,8 @@ pub struct ScheduleRow {
     pub name: String,
     /// Kind of handler that its occurrences are for.
     pub kind: String,
-    /// Its times and policies; an error in the place of those that this version cannot read. Such a
-    /// row is listed, and written, as any other.
+    /// Its times and policies; an error if this version cannot read them. Such a row is listed and
+    /// written like any other.
     pub rule: Result<Rule, Unreadable>,
     /// For the handler.
     pub payload: Vec<u8>,
@@ -406,7 +404,7 @@ pub struct ScheduleRow {
     pub version: u64,
     /// The first occurrence that is neither a timer nor recorded; `None` if there is none.
     pub next: Option<Time>,
-    /// Time until which it is paused, if that is to come.
+    /// End of its pause, if in the future.
     pub paused: Option<Time>,
     /// Lane of its occurrences; `None` if they are in none.
     pub lane: Option<String>,
@@ -467,7 +465,7 @@ pub struct Upcoming {
 }
 
 impl Upcoming {
-    /// Makes the answer with these schedules, which are in the order of `(next, id)`.
+    /// Makes the answer with these schedules, in the order of `(next, id)`.
     pub fn new(now: Time, schedules: Vec<(ScheduleRow, Unfinished)>) -> Self {
         Self { now, schedules }
     }
@@ -476,7 +474,7 @@ impl Upcoming {
 /// Timers that a schedule has in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Number of its timers that are unfinished, those that wait in a lane included.
+    /// Number of unfinished timers, including those in a lane.
     pub unfinished: u32,
     /// Number of them that wait in its queue.
     pub queued: u32,
@@ -504,7 +502,7 @@ pub struct Change<'a> {
     pub expect: Option<u64>,
     /// Row that it becomes; `None` to remove it.
     pub row: Option<&'a ScheduleRow>,
-    /// Reason to take back what is pending; `None` to leave it.
+    /// Reason to take back pending timers; `None` to leave them.
     pub withdraw: Option<Reason>,
     /// Occurrences to record.
     pub skipped: &'a [Skip],
@@ -588,14 +586,15 @@ pub struct Named {
     pub schedule: Option<ScheduleRow>,
     /// Timer without a schedule that has this name.
     pub timer: Option<Timer>,
-    /// Newest record of this name, of a schedule or a timer; `None` if one of those is there.
+    /// Newest record of this name, of a schedule or a timer; `None` if a schedule or timer has the
+    /// name.
     pub record: Option<Record>,
 }
 
 /// Request to [`Store::insert_occurrence`](super::Store::insert_occurrence).
 #[derive(Clone, Copy, Debug)]
 pub struct NewOccurrence<'a> {
-    /// The occurrence, which is a schedule's. Its `scheduled_for` and `due` are no matter.
+    /// The occurrence of a schedule. Its `scheduled_for` and `due` are ignored.
     pub timer: &'a NewTimer,
     /// The version that the schedule was read with.
     pub version: u64,
@@ -605,7 +604,8 @@ pub struct NewOccurrence<'a> {
 }
 
 impl NewOccurrence<'_> {
-    /// When the timer is due, beside what is there of its schedule; `None` if it may not be made.
+    /// Returns when the timer is due, given the schedule's other timers; `None` if it may not be
+    /// made.
     pub(super) fn due(&self, occupied: Unfinished, now: Time) -> Option<Time> {
         match self.queue {
             Some(most) if occupied != Unfinished::default() => {

@@ -1,4 +1,4 @@
-//! Reads for those who look on: names by a text, and counts of records by time.
+//! Reads for observers: names by a text, and counts of records by time.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub struct Search {
     pub text: String,
     /// Number of characters of a name that are not searched.
     pub behind: u32,
-    /// Only names of what is in one of these states.
+    /// Only names of timers, schedules and records in one of these states.
     pub states: Vec<NameState>,
     /// Only names that come after this one.
     pub after: Option<String>,
@@ -71,7 +71,7 @@ pub struct Hits {
     pub names: Vec<String>,
     /// Number of names that fit in all rows that were read.
     pub count: Count,
-    /// Name after which the search continues; `None` if nothing else fits.
+    /// Name to continue after; `None` if nothing else fits.
     pub rest: Option<String>,
 }
 
@@ -110,7 +110,7 @@ impl Search {
         self
     }
 
-    /// Finds only names of what is in one of these states.
+    /// Finds only names of timers, schedules and records in one of these states.
     #[must_use]
     pub fn states(mut self, states: &[NameState]) -> Self {
         self.states = states.to_vec();
@@ -247,12 +247,12 @@ pub(super) fn search(store: &mut (impl Store + ?Sized), search: &Search) -> Resu
 pub struct TallyOf {
     /// Kind of the records.
     pub kind: String,
-    /// Only records of this name: of the schedule, or of the timer itself. Those that it has of
-    /// other kinds are read too, however many.
+    /// Only records of this name: of the schedule, or of the timer itself. Its records of other
+    /// kinds are read too, however many.
     pub name: Option<String>,
-    /// Time at which the first part begins.
+    /// Start of the first part.
     pub since: Time,
-    /// Time before which the last part ends.
+    /// End of the last part, exclusive.
     pub until: Time,
     /// Number of parts, at least 1.
     pub parts: u32,
@@ -264,8 +264,7 @@ pub struct TallyOf {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
-    /// Each part: the time at which it begins, and its records by how they ended, in the order of
-    /// [`Outcome::code`].
+    /// Start of each part, and its number of records by outcome, in the order of [`Outcome::code`].
     pub parts: Vec<(Time, Vec<(Outcome, u64)>)>,
     /// Time since which all records are counted; `None` if none are left out. It is just after the
     /// newest that is left out.
@@ -306,7 +305,7 @@ impl TallyOf {
         Duration::from_micros(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
-    /// Returns the times at which the parts begin.
+    /// Returns the starts of the parts.
     pub(super) fn starts(&self) -> Vec<Time> {
         let part = self.part();
         (0..self.parts.max(1)).map(|number| self.since + part * number).collect()
@@ -317,8 +316,8 @@ impl TallyOf {
         self.most.saturating_add(1)
     }
 
-    /// Makes a tally of counts of what was read: the number of the part, the outcome, the number of
-    /// records, and the time of the first of them.
+    /// Makes a tally from rows: the number of the part, the outcome, the number of records, and the
+    /// time of the first of them.
     pub(super) fn tally(
         &self,
         counts: impl IntoIterator<Item = (usize, Outcome, u64, Time)>,
@@ -327,7 +326,7 @@ impl TallyOf {
         let mut counts: Vec<_> = counts.into_iter().collect();
         let all: u64 = counts.iter().map(|(_, _, count, _)| count).sum();
         let first = counts.iter_mut().min_by_key(|(_, _, _, at)| *at);
-        // What was read beyond the limit is the first.
+        // The first row beyond the limit.
         let left_out = first.filter(|_| all > self.most.into()).map(|(_, _, count, at)| {
             *count -= 1;
             *at

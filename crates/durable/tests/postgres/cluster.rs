@@ -1,5 +1,5 @@
-//! Databases of their own for tests, in the cluster that `TOURBILLON_POSTGRES` names; and schemas
-//! in its own database, which are made sooner, and which Citus deals out to its workers.
+//! Separate databases for tests, in the cluster that `TOURBILLON_POSTGRES` names; and schemas in
+//! its own database: these are made sooner, and Citus deals them out to its workers.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,8 +9,8 @@ use postgres::{Client, Config, NoTls};
 use tokio::runtime::Builder;
 use tourbillon_durable::store::Postgres;
 
-/// Parameter of addresses: a host has all the time of a call to take a connection, as the machine
-/// may be slow. By default it has two seconds.
+/// Parameter of addresses: a host has all the time of a call to take a connection, because the
+/// machine may be slow. By default it has two seconds.
 pub(crate) const PATIENT: &str = "connect_timeout=60";
 
 /// An empty database. It goes with this.

@@ -17,8 +17,7 @@ use tourbillon_durable::{Client, Outcome, StoreErrorKind, TimerId};
 use crate::cluster::Database;
 use crate::{join, timer};
 
-/// A link to the server that can swallow what it is to carry, each way, hold requests back, or be
-/// slow.
+/// A link to the server that can swallow bytes, each way, hold requests back, or be slow.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     state: Arc<State>,
@@ -30,7 +29,7 @@ struct State {
     /// The connections before this one carry no request for now.
     held_below: AtomicUsize,
     connections: AtomicUsize,
-    /// Milliseconds by which an answer is late.
+    /// Delay of an answer in milliseconds.
     late: AtomicU64,
 }
 
@@ -67,7 +66,7 @@ impl Proxy {
         self.state.late.store(late, Ordering::SeqCst);
     }
 
-    /// Holds the requests of the connections that there are; those of others continue.
+    /// Holds the requests of the present connections; later ones continue.
     fn hold(&self) {
         let count = self.state.connections.load(Ordering::SeqCst);
         self.state.held_below.store(count, Ordering::SeqCst);

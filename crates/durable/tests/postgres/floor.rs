@@ -1,4 +1,4 @@
-//! Reads of what is due beside a snapshot, which keeps the index entries of what has ended.
+//! Reads of due timers beside a snapshot that keeps index entries of ended ones.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -22,7 +22,7 @@ const ALL: u32 = 100_000;
 /// Scans that a walk through everything may need at most: each has a part of it, and there are few.
 const TRIES: u32 = 30;
 
-/// A scan of everything, as a node makes it each few seconds.
+/// A scan of everything, like a node's every few seconds.
 fn scan(store: &mut Postgres) -> BTreeSet<TimerId> {
     let kinds = KINDS.map(str::to_owned);
     let (ahead, shards, grace) = (Duration::ZERO, Shards::ALL, Some(LONG));
@@ -37,7 +37,7 @@ fn scan(store: &mut Postgres) -> BTreeSet<TimerId> {
     panic!("not everything is read in {TRIES} scans");
 }
 
-/// Scans until the answer is `expected`: what was written as due long ago is found when a look
+/// Scans until the answer is `expected`: a timer written as due long ago is found when a look
 /// walks.
 fn scan_until(store: &mut Postgres, expected: &BTreeSet<TimerId>) {
     let mut found = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The functions of the tables, for other programs: they do what the crate does.
+//! The functions of the tables, for other programs: they act like the crate.
 
 use std::thread;
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn rows(transaction: &Transaction<'_>) -> Vec<String> {
 }
 
 /// Makes `timer` by the crate and by the function, in the same transaction, and undoes both.
-/// Returns the answers, which are the same, as are the rows.
+/// Returns the answer: both give the same answers and rows.
 fn both(client: &mut Client, timer: &NewTimer) -> Inserted {
     let mut transaction = block_on(client.transaction()).unwrap();
     let by_crate = block_on(transaction.transaction()).unwrap();
@@ -87,7 +87,7 @@ fn a_timer_by_the_function_is_the_row_that_the_crate_inserts() {
         let timer = NewTimer::new(TimerId::from_bits(0x1234 << 64 | 0xff80 | bits), "mail", now);
         assert_eq!(both(&mut client, &timer), Inserted::Created);
     }
-    // What is there: under the name, under the id, under both, and recorded.
+    // Existing timers: under the name, under the id, under both, and recorded.
     store.insert(std::slice::from_ref(&named)).unwrap();
     let mut rival = timer(now);
     rival.name = named.name.clone();

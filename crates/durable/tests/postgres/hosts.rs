@@ -132,7 +132,7 @@ fn the_host_that_answered_last_is_tried_first() {
     assert_eq!(hung.connections.load(Ordering::SeqCst), 1);
 }
 
-/// Hosts of `database`, which follow one that is of no use.
+/// Hosts of `database`, behind a useless one.
 fn behind(fake: &Fake, database: &Database) -> String {
     format!("127.0.0.1:{},{}", fake.port, database.server())
 }
@@ -170,7 +170,7 @@ fn a_listener_leaves_a_server_that_takes_no_more_writes() {
     let ear = Ear::of(&Postgres::connect(&pair.primary()).unwrap());
     ear.wait_until_it_listens();
     pair.set("default_transaction_read_only", "on");
-    // The one that is left, and the one that is refused.
+    // The host that is left, and the host that is refused.
     ear.deaf();
     ear.deaf();
     pair.set("default_transaction_read_only", "off");

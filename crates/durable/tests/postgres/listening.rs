@@ -1,4 +1,4 @@
-//! Listening, and what the server refuses a role.
+//! Listening, and a role's refusals by the server.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -27,7 +27,7 @@ fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A role that may have so many connections. It goes with what it owns when this is dropped.
+/// A role that may have so many connections. Dropping this removes it and its objects.
 struct Role<'a> {
     database: &'a Database,
     name: String,
@@ -117,7 +117,7 @@ impl Ear {
         while self.next() != Notice::Due(Shards::ALL) {}
     }
 
-    /// Sends a notice by way of `store`, which the listener hears.
+    /// Sends a notice by way of `store`; the listener hears it.
     fn check(&self, store: &mut Postgres) {
         let notified = Shards::from_mask(SHARDS);
         assert!(store.notify(notified).unwrap());
@@ -156,7 +156,7 @@ fn a_listener_that_is_refused_is_deaf_until_it_is_let_in() {
     ear.end();
 }
 
-/// Changes of a role, each with the one that takes it back, and the words of the refusal.
+/// Changes of a role, each with the change that takes it back, and the words of the refusal.
 const REFUSALS: [(&str, &str, &str); 4] = [
     ("CONNECTION LIMIT 0", "CONNECTION LIMIT 8", "too many connections for role"),
     ("NOLOGIN", "LOGIN", "is not permitted to log in"),
@@ -181,7 +181,7 @@ fn a_listener_whose_role_is_refused_meanwhile_is_deaf_until_it_is_let_in() {
     for (change, back, says) in REFUSALS {
         role.alter(change);
         end_listeners(&database);
-        // The connection that has ended, and the one that is refused.
+        // The connection that has ended, and the refused one.
         let [_, event] = [ear.deaf(), ear.deaf()];
         if cfg!(feature = "tracing") {
             assert!(event.contains("not listening") && event.contains(says), "{event}");

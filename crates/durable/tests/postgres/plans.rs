@@ -1,5 +1,5 @@
-//! Reads of statements on a large table. What is counted is what the server read, by the
-//! statements as they are, prepared while the tables were empty.
+//! Reads of statements on a large table: counts of the server's reads, by the real statements,
+//! prepared while the tables were empty.
 
 use std::thread;
 use std::time::Duration;
@@ -259,7 +259,7 @@ fn a_claim_reads_what_it_names_and_maintain_a_part_of_what_is_due() {
     assert!(!maintained.more, "no node has died");
 }
 
-/// Every call that a node or a client makes; those that list are left out.
+/// Every call that a node or a client makes, except lists.
 fn everything(store: &mut Postgres, name: &str) {
     store.named(&[name, "none"]).unwrap();
     let lease = join(store);
@@ -408,7 +408,7 @@ fn a_lookup_of_names_reads_what_it_returns() {
 
 #[test]
 fn no_call_reads_all() {
-    // What is past is searched for what nobody runs.
+    // The past is searched for timers that nobody runs.
     let mut large = Large::new(-1);
     let (reads, ()) = large.count(|store, _| everything(store, "warmed"));
     assert_eq!(reads.by_none, 0);
@@ -418,7 +418,7 @@ fn no_call_reads_all() {
     large.client.batch_execute("ANALYZE tourbillon.timer").unwrap();
     let mislead = "UPDATE pg_class SET reltuples = 0 WHERE relname LIKE 'timer%'";
     large.client.batch_execute(mislead).unwrap();
-    // What the analysis has read does not count.
+    // The analysis's own reads do not count.
     large.settle();
     let (reads, ()) = large.count(|store, _| everything(store, "misled"));
     assert_eq!(reads.by_none, 0);
@@ -489,15 +489,14 @@ fn filled(database: &Database) -> Client {
     client
 }
 
-/// Query for what the server has read of all tables.
+/// Query for the server's reads of all tables.
 const ALL_READS: &str = "
     SELECT sum(coalesce(seq_tup_read, 0))::int8,
            (SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit)::int8
             FROM pg_statio_user_tables)
     FROM pg_stat_user_tables WHERE schemaname = 'tourbillon' AND relname <> 'version'";
 
-/// Makes the server write down what a connection has read so far, which it does once a second at
-/// most.
+/// Makes the server write down the connection's reads so far. It does so at most once a second.
 fn settle(client: &mut Client) {
     thread::sleep(Duration::from_millis(1_100));
     client.query_one("SELECT 1", &[]).unwrap();
@@ -531,7 +530,7 @@ fn a_page_of_a_list_reads_what_it_returns() {
     let database = Database::new();
     drop(database.connect());
     let mut client = filled(&database);
-    // The last of those that are due, and the last by name.
+    // The last due timer, and the last by name.
     let timers = || TimerQuery::new().kind("kind 9").limit(50);
     let schedules = || ScheduleQuery::new().kind("kind 9").limit(50);
     let newest = || RecordQuery::new().newest_first().limit(50);
@@ -588,7 +587,7 @@ fn a_page_of_a_list_reads_what_it_returns() {
         for of in [all.clone(), all.name("9/77")] {
             page("tally", 1, &mut |store| store.tally(&of).unwrap().parts.len());
         }
-        // What is held is passed over.
+        // Held timers are passed over.
         page("maintain", 0, &mut |store| store.maintain().unwrap().promoted as usize);
         let past = Time::from_micros(0);
         page("prune", 0, &mut |store| store.prune(past, 50).unwrap() as usize);

@@ -1,4 +1,4 @@
-//! Synchronous replication keeps its meaning: what a store acknowledges is on the standby.
+//! Synchronous replication keeps its meaning: acknowledged writes are on the standby.
 
 use std::slice::from_ref;
 use std::thread;
@@ -199,8 +199,8 @@ fn daily() -> Schedule {
     Schedule::every(DAY)
 }
 
-/// Ends the processes that wait for the standby, as an administrator does, or one who repairs a
-/// server that hangs: what they have written is committed without the standby, and seen by all.
+/// Ends the processes that wait for the standby, as an administrator does to repair a server that
+/// hangs: their writes are committed without the standby, and seen by all.
 const END_WAITING: &str = "
     SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
     WHERE wait_event = 'SyncRep' AND backend_type = 'client backend'";

@@ -12,7 +12,7 @@ use tourbillon_durable::{Engine, Schedule, Shards, StoreErrorKind, Time, TimerId
 use crate::cluster::{Schema, async_client, client, cluster};
 use crate::timer;
 
-/// Long enough for what is to happen.
+/// Long enough for the expected events.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
@@ -26,7 +26,7 @@ fn engines_in_two_schemas_do_not_see_each_other() {
     pollster::block_on(async {
         let mut ids = Vec::new();
         for ((engine, client, mails), payload) in [(east, "east"), (west, "west")] {
-            // The names are those of the other schema, too.
+            // The names exist in the other schema, too.
             let hourly = client.every("hourly", Schedule::every(Duration::from_secs(3_600)));
             assert_eq!(hourly.upsert().await.unwrap(), Upsert::Created);
             let once = client.once("mail", SystemTime::now()).name("one").payload(payload);
@@ -58,7 +58,7 @@ fn a_notice_is_heard_in_its_own_schema_alone() {
     assert_eq!(next(), Notice::Due(Shards::ALL));
     let [first, second] = [1, 2].map(Shards::from_mask);
     west.notify(first).unwrap();
-    // Notices of one database arrive in the order in which they were committed.
+    // Notices of one database arrive in the order of their commits.
     east.notify(second).unwrap();
     assert_eq!(next(), Notice::Due(second));
 }

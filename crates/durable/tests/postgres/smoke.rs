@@ -40,7 +40,7 @@ fn processor() -> (f64, f64) {
     (server, times("self").map_or(0.0, |(_, own, _)| own))
 }
 
-/// Drains what is due: each claim brings the ends of the one before.
+/// Drains due timers: each claim brings the ends of the one before.
 fn drain(store: &mut Postgres, lease: Lease, todo: &[TimerId]) -> usize {
     let mut ends: Vec<End> = Vec::new();
     let mut accepted = 0;

@@ -137,7 +137,7 @@ fn nodes_are_notified_after_the_commit_and_not_before() {
         let once = client.once("mail", SystemTime::now());
         let made = once.create_in(&mut transaction).await.unwrap();
         transaction.commit().await.unwrap();
-        // An answer shows what was sent before.
+        // An answer shows everything sent before.
         listener.batch_execute("SELECT").unwrap();
         assert!(listener.notifications().is_empty());
         let Created::Created(id) = made.committed() else { panic!("it is new") };
@@ -335,7 +335,7 @@ const LOST: u8 = 3;
 
 type Failed = Box<dyn std::error::Error>;
 
-/// Has the server end its process of this connection, if `point` is the one that was drawn.
+/// Makes the server end its process of this connection, if `point` was drawn.
 async fn strike(
     transaction: &mut sqlx::Transaction<'_, sqlx::Postgres>,
     point: u8,

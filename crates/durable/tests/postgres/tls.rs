@@ -1,4 +1,4 @@
-//! Encrypted connections, and what is not taken for one.
+//! Encrypted connections, and connections that do not count as encrypted.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -86,7 +86,7 @@ fn disabled_is_not_encrypted() {
     assert!(!is_encrypted(&database));
 }
 
-/// Refused by what the certificate shows.
+/// Refused because of the certificate.
 fn assert_refused(database: &Database, host: &str, parameters: &str, why: &str) {
     let error = connect(database, host, parameters).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");

@@ -38,7 +38,7 @@ fn timers(store: &mut dyn Store) -> usize {
     store.timers(&TimerQuery::new()).unwrap().len()
 }
 
-/// Makes a bill in the same transaction as what a test writes there.
+/// Makes a bill in the same transaction as a test's writes.
 fn bill(transaction: &Transaction<'_>) {
     block_on(transaction.execute("INSERT INTO bill VALUES (42)", &[])).unwrap();
 }
@@ -173,8 +173,8 @@ const WAITING: &str = "
             AND wait_event_type = 'Lock'
     )";
 
-/// The other transaction begins before the change or after it, and makes what is scheduled for
-/// after the change began.
+/// The other transaction begins before the change or after it, and makes an occurrence scheduled
+/// for after the change began.
 #[test]
 fn a_change_records_what_was_made_while_it_waited_for_its_schedule() {
     let database = Database::new();

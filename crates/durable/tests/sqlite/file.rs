@@ -1,4 +1,4 @@
-//! The file: who may open it, who waits, and what else may be in it.
+//! The file: its permissions, its waiting callers, and its other tables.
 
 use std::slice::from_ref;
 use std::time::{Duration, SystemTime};

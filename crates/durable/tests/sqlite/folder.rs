@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder, which goes with this.
+/// A folder. Dropping this removes it.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {

@@ -41,7 +41,7 @@ impl Rig for OnVirtualTime {
     }
 }
 
-/// Each connection is one that another process might have: it shares nothing but the file.
+/// Each connection might belong to another process: it shares nothing but the file.
 struct OnRealTime(Folder);
 
 impl Rig for OnRealTime {

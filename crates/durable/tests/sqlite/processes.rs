@@ -1,4 +1,4 @@
-//! Several processes with one file: an answer to one of them holds for all, whatever becomes of it.
+//! Several processes with one file: an answer to one of them holds for all, whatever happens to it.
 //!
 //! A test runs this binary again for each of them, with [`ROLE`] and [`FILE`] set.
 
@@ -122,7 +122,7 @@ fn another_process() {
     }
 }
 
-/// Claims all there is, some at a time, and says what it was given.
+/// Claims all timers, some at a time, and prints the claimed ones.
 fn claim(store: &mut dyn Store) {
     let lease = store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease;
     let ids = ids(store);

@@ -16,7 +16,7 @@ use crate::store::{
 pub(super) struct Picky {
     pub(super) memory: Memory,
     pub(super) refused: Option<TimerId>,
-    /// Schedules that it does not advance, nor any that is asked for with one of them.
+    /// Schedules that it does not advance, nor any in the same request.
     pub(super) stuck: BTreeSet<ScheduleId>,
     /// Numbers of schedules that it was asked to advance together.
     pub(super) batches: Vec<usize>,

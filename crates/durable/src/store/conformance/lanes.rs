@@ -43,7 +43,7 @@ impl Bench<'_> {
         promoted.first().map(|front| front.id)
     }
 
-    /// Claims each of these. Returns those that were claimed.
+    /// Claims these timers. Returns the claimed ones.
     fn claim_all(&mut self, timers: &[TimerId]) -> Vec<TimerId> {
         timers.iter().filter(|timer| self.claim(**timer).is_some()).copied().collect()
     }
@@ -90,7 +90,7 @@ pub(super) fn a_front_that_was_claimed_keeps_its_place(rig: &dyn Rig) {
         [How::HandBack, How::Postpone(Duration::ZERO, None), retry(Duration::ZERO), retry(LONG)];
     for (attempt, how) in (1..).zip(ends) {
         assert!(bench.claim(front).is_some());
-        // One that comes later and is scheduled before does not pass it.
+        // A later insert that is scheduled before the front does not pass it.
         let earlier = bench.insert_in("a", SECOND * 2);
         assert_eq!(bench.promote("a"), None);
         assert_eq!(bench.finish(front, attempt, how), Finished::Accepted);
@@ -118,7 +118,7 @@ pub(super) fn a_front_with_an_endless_pause_keeps_its_place(rig: &dyn Rig) {
         assert!(bench.row(front).unwrap().new.due < Time::NEVER);
         assert_eq!((bench.promote(lane), bench.store.maintain().unwrap().promoted), (None, 0));
         assert_eq!(bench.claim(next), None);
-        // It is not taken for one that is on its way to another store.
+        // It is not mistaken for a timer that moves to another store.
         let now = bench.now();
         assert_eq!(
             bench.store.reschedule(&Reschedule::new(front, now)).unwrap(),
@@ -165,7 +165,7 @@ pub(super) fn a_front_that_was_not_claimed_lets_an_earlier_timer_pass(rig: &dyn 
     assert_eq!(bench.store.maintain().unwrap().promoted, 1);
     assert_eq!(bench.pending(), [early]);
     assert_eq!(bench.row(late).unwrap().new.due, Time::NEVER);
-    // One that waits and is moved before the front passes it too; and the front, moved behind.
+    // A waiting timer that is moved before the front passes it too; and the front, moved behind.
     let moved = bench.store.reschedule(&Reschedule::new(later, now - SECOND)).unwrap();
     assert_eq!((moved, bench.promote("a")), (TimerUpdate::Done, Some(later)));
     let moved = bench.store.reschedule(&Reschedule::new(later, now + LONG * 2)).unwrap();
@@ -177,7 +177,7 @@ pub(super) fn a_lane_continues_after_a_cancel(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let [one, two, three] = [3, 2, 1].map(|n| bench.insert_in("a", SECOND * n));
     assert_eq!(bench.promote("a"), Some(one));
-    // One that waits and one that is the front.
+    // A waiting timer, and the front.
     assert_eq!(bench.store.cancel(two).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.store.cancel(one).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.store.maintain().unwrap().promoted, 1);
@@ -261,7 +261,7 @@ pub(super) fn schedules_share_a_lane(rig: &dyn Rig) {
     assert_eq!(bench.promote("a"), Some(once));
     assert_eq!(bench.claim_all(&ids), []);
     assert!(bench.claim(once).is_some());
-    // Those of the first schedule are taken back: the other's continues.
+    // The first schedule's timers are taken back: the other's continue.
     let gone = change(&rows[0], Some(1), Some(Reason::Removed));
     assert!(matches!(bench.store.change(&gone).unwrap(), Changed::Done { .. }));
     assert_eq!(bench.store.maintain().unwrap().promoted, 0);

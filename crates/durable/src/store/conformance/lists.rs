@@ -1,4 +1,4 @@
-//! Lists: what is in them, in which order, page after page.
+//! Lists: their rows, order and pages.
 
 use std::time::Duration;
 
@@ -169,7 +169,7 @@ pub(super) fn names_are_looked_up_together(rig: &dyn Rig) {
         bench.claim(timer.id).unwrap();
         bench.finish(timer.id, 1, done());
     }
-    // What an occurrence is called is no name of its own.
+    // An occurrence shows its schedule's name, but has none itself.
     let occurrence = bench.occurrence(&other, Time::from_micros(1), Time::from_micros(1));
     bench.store.insert(&[waits.clone(), both.clone(), occurrence]).unwrap();
 
@@ -246,7 +246,7 @@ pub(super) fn schedules_are_found_by_what_they_are(rig: &dyn Rig) {
     }
 }
 
-/// Ends a timer in one of two kinds, each at a time of its own. Returns when.
+/// Ends a timer in one of two kinds, each at a different time. Returns that time.
 fn ended(bench: &mut Bench<'_>, kind: &str, name: Option<&str>, how: How) -> (Time, TimerId) {
     let (kind, name) = (kind.to_owned(), name.map(str::to_owned));
     let timer = NewTimer { kind, name, ..bench.timer(Duration::ZERO) };

@@ -1,4 +1,4 @@
-//! Lives of nodes, and what they leave behind.
+//! Lives of nodes, and their orphans.
 
 use std::time::Duration;
 

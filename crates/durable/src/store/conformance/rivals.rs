@@ -50,7 +50,7 @@ pub(super) fn rivals_claim_each_timer_once(rig: &dyn Rig) {
     let claims = race(&bench, |_, store| {
         let lease = join(store, LONG).lease;
         let mut claimed = Vec::new();
-        // What another has locked may be left out, and is asked for again.
+        // Locked timers may be left out, and are asked for again.
         for _ in 0..3 {
             for part in ids.chunks(7) {
                 claimed.extend(insist(|| store.claim(lease, part)).timers);
@@ -193,7 +193,7 @@ pub(super) fn a_listener_hears_what_another_connection_tells(rig: &dyn Rig) {
     assert_eq!(notice, Notice::Due(notified));
     drop(listening);
     assert!(other.notify(notified).unwrap());
-    // It ends, and what it calls with it.
+    // It ends, and so does its callback.
     while heard.recv_timeout(LONG).is_ok() {}
     bench.insert(Duration::ZERO);
 }

@@ -389,7 +389,7 @@ pub(super) fn an_occurrence_of_now_is_taken_back(rig: &dyn Rig) {
     assert!(records.iter().all(|record| record.reason == withdraw));
 }
 
-/// Past occurrences of `row`, so many seconds ago, and what their backfill says.
+/// Backfills occurrences of `row`, so many seconds ago, and returns the answer.
 fn backfill(bench: &mut Bench<'_>, row: &ScheduleRow, ago: &[u32], limit: u32) -> Filled {
     let base = row.next.unwrap();
     let due = Time::from_micros(0);
@@ -417,7 +417,7 @@ pub(super) fn a_backfill_makes_what_is_missing_once(rig: &dyn Rig) {
     bench.store.change(&Change { skipped: &skipped, ..change(&row) }).unwrap();
     let row = ScheduleRow { version: 2, ..row };
     let made = |made, existed| Filled::Done { made, existed };
-    // What was skipped is made; what was cancelled is not.
+    // Skipped occurrences are made; cancelled ones are not.
     let five = [1_005, 1_004, 1_003, 1_002, 1_001];
     assert_eq!(backfill(&mut bench, &row, &five, 2), made(2, 1));
     assert_eq!(backfill(&mut bench, &row, &five, 9), made(2, 3));
@@ -427,7 +427,7 @@ pub(super) fn a_backfill_makes_what_is_missing_once(rig: &dyn Rig) {
     let records = bench.records();
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].scheduled_for, ago(1_004));
-    // They are due, and what has ended is not made again.
+    // They are due, and finished occurrences are not made again.
     let timers = bench.store.timers(&TimerQuery::new().name("nightly")).unwrap();
     let mut times: Vec<Time> = timers.iter().map(|timer| timer.new.scheduled_for).collect();
     times.sort();

@@ -343,7 +343,7 @@ pub(super) fn an_amended_timer_is_not_due_before_it_is_scheduled_for(rig: &dyn R
     };
     assert_eq!(amend(1, Duration::ZERO), timer.scheduled_for);
     assert!(amend(2, LONG * 2) > timer.scheduled_for + LONG / 2);
-    // One that is held stays so.
+    // A held timer stays held.
     let held = bench.store.reschedule(&Reschedule::new(timer.id, Time::NEVER)).unwrap();
     assert_eq!(held, TimerUpdate::Done);
     let amendment = Amendment { timer: timer.id, attempt: 0, version: 4, pause: LONG, detail: "" };
@@ -547,7 +547,7 @@ pub(super) fn a_reschedule_needs_the_version_it_was_made_for(rig: &dyn Rig) {
     let row = bench.row(id).unwrap();
     assert_eq!((row.new.due, &row.new.payload[..], row.version), (to, &b"other"[..], 2));
 
-    // One that expects nothing counts too; attempts do not.
+    // A call without an expected version counts too; attempts do not.
     let now = bench.now();
     assert_eq!(bench.store.reschedule(&Reschedule::new(id, now)).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.claim(id).unwrap().version, 3);

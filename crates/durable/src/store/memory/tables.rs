@@ -1,4 +1,4 @@
-//! Tables in memory, and what one statement does to them.
+//! Tables in memory, and the effect of one statement on them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Weak;
@@ -57,7 +57,7 @@ impl Tables {
         self.nodes.iter().filter_map(beat).collect()
     }
 
-    /// Inserts a timer. One of a lane waits.
+    /// Inserts a timer. In a lane, it waits.
     pub(super) fn add(&mut self, mut new: NewTimer) {
         if new.lane.is_some() {
             new.due = Time::NEVER;
@@ -283,7 +283,7 @@ impl Tables {
         Changed::Done { version, running }
     }
 
-    /// Counts what there is of a kind, of `part` rows at most for each count.
+    /// Counts the rows of a kind, at most `part` of them for each count.
     pub(super) fn count(&self, kind: &str, part: u32, overview: &mut Overview) {
         let most = part as usize;
         let timers = self.by_due.iter().map(|(_, id)| &self.timers[id]);

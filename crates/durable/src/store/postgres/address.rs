@@ -1,5 +1,4 @@
-//! Addresses: what they say of encryption and the schema, and for the rest what `tokio_postgres`
-//! makes of them.
+//! Addresses: encryption and the schema are read here, the rest by `tokio_postgres`.
 
 use std::path::PathBuf;
 
@@ -24,9 +23,10 @@ pub(super) struct Address {
 pub(super) enum Trust {
     /// Nothing: any server that answers may read and write.
     Anyone,
-    /// One of these authorities has signed it.
+    /// The certificate is signed by one of these authorities.
     Signed(PathBuf),
-    /// One of these authorities has signed it, and it is for the host that was asked for.
+    /// The certificate is signed by one of these authorities, and names the host that was asked
+    /// for.
     Named(Roots),
 }
 
@@ -84,7 +84,7 @@ impl Own {
         }
     }
 
-    /// Takes what is its own out of a URL.
+    /// Takes the store's own parameters out of a URL.
     fn take_of_url(&mut self, url: &str) -> String {
         // A password may have a question mark.
         let host = url.find('@').unwrap_or(0);
@@ -103,7 +103,7 @@ impl Own {
         left
     }
 
-    /// Takes what is its own out of `key = value` pairs. What is malformed is left.
+    /// Takes the store's own parameters out of `key = value` pairs. Malformed ones are left.
     fn take_of_pairs(&mut self, pairs: &str) -> String {
         let mut left = String::new();
         let mut rest = pairs.trim_start();
@@ -143,7 +143,7 @@ impl Own {
             ("disable", _) => Trust::Anyone,
             (_, Some(Roots::File(file))) => Trust::Signed(file),
             (_, Some(Roots::System)) => {
-                // Anybody has a certificate for a name of his own from one of those.
+                // Anybody can have a certificate from a public authority, for a name of their own.
                 return invalid("`sslrootcert=system` takes `sslmode=verify-full`");
             }
             ("verify-ca", None) => return invalid("`sslmode=verify-ca` takes `sslrootcert`"),
@@ -159,7 +159,7 @@ impl Own {
     }
 }
 
-/// The value that `text` begins with, and what follows it.
+/// Returns the value at the start of `text`, and the rest.
 fn value(text: &str) -> (String, &str) {
     let (quoted, text) = match text.strip_prefix('\'') {
         Some(text) => (true, text),

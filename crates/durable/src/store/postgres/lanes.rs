@@ -41,8 +41,8 @@ const WAITING: &str = "
     WHERE q.lane IS NOT NULL
     ORDER BY q.lane";
 
-/// Of two that choose the front of a lane at the same time, the second sees what the first chose.
-/// The order is that of all who lock several.
+/// If two choose the front of a lane at the same time, the second sees the first's choice. Everyone
+/// who locks several lanes uses this order.
 pub(super) const LOCK: &str = "
     SELECT pg_advisory_xact_lock(k.key)
     FROM (
@@ -50,9 +50,8 @@ pub(super) const LOCK: &str = "
         FROM unnest($1::text[]) AS n (lane) ORDER BY key
     ) AS k";
 
-/// Lets fronts wait again that were never claimed, if the first that waits is scheduled before:
-/// that is one look at an index, however many wait. One that is locked is being claimed or taken
-/// back.
+/// Lets fronts that were never claimed wait again, if the first waiting timer is scheduled before:
+/// one look at an index, however many wait. A locked front is being claimed or taken back.
 const DEMOTE: &str = "
     UPDATE tourbillon.timer SET due = 'infinity'
     WHERE node IS NULL AND attempt = 0 AND id = ANY(ARRAY(
@@ -72,7 +71,7 @@ const DEMOTE: &str = "
     ))
     RETURNING id";
 
-/// Makes the first that waits the front, in lanes that have none. One that is locked is being taken
+/// Makes the first waiting timer the front, in lanes without one. A locked timer is being taken
 /// back or moved: its lane is left to [`maintain`], so that this transaction waits for no row.
 const PROMOTE: &str = "
     UPDATE tourbillon.timer SET due = greatest(scheduled_for, now())
@@ -94,8 +93,8 @@ const PROMOTE: &str = "
     ))
     RETURNING id, kind, due";
 
-/// Promotes as [`Store::promote`](crate::Store::promote) does, [`LOCKED`] lanes at most. If the
-/// server loses that as it dies, then also what was claimed since, and [`maintain`] finds the
+/// Promotes as [`Store::promote`](crate::Store::promote) does, at most [`LOCKED`] lanes. If a crash
+/// of the server loses the promotion, it also loses the claims since, and [`maintain`] finds the
 /// lanes.
 pub(super) async fn promote(session: &mut Session, lanes: &[String]) -> Answer<Vec<Promoted>> {
     session.begin().await?;

@@ -34,16 +34,17 @@ pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 /// Something that runs statements: a connection, or a transaction of the caller's.
 ///
 /// A statement is a text that lives as long as the program, so that it is prepared once. It names
-/// the tables of the default schema; what runs it [fills](Tables::fill) in that of its own.
+/// the tables of the default schema; the connection [replaces](Tables::fill) this with its own
+/// schema.
 pub(super) trait Query {
-    /// Runs what writes nothing.
+    /// Runs a statement that does not write.
     async fn read(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>>;
 
-    /// Runs what may write.
+    /// Runs a statement that may write.
     async fn write(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>>;
 
-    /// Has what was read so far survive all that a write survives, once the transaction that this
-    /// is in has committed.
+    /// Makes everything read so far as durable as a write, once the current transaction has
+    /// committed.
     async fn confirm(&mut self) -> Answer<()> {
         self.write(CONFIRM, &[]).await.map(drop)
     }
@@ -85,7 +86,8 @@ pub(super) struct Link {
     _connection: JoinSet<()>,
 }
 
-/// A runtime that goes without a wait: one that waits may not be dropped on another's threads.
+/// A runtime that is shut down in the background: a drop that waits is forbidden on another
+/// runtime's threads.
 pub(super) struct Driver(Option<Runtime>);
 
 impl Driver {
@@ -108,8 +110,8 @@ impl Drop for Driver {
     }
 }
 
-/// Does `work`, which blocks: on a thread of its own if this is one of a runtime, where tokio lets
-/// no other runtime block.
+/// Does `work`, which blocks. On a thread of a runtime, it uses a separate thread: tokio lets no
+/// other runtime block there.
 pub(super) fn blocking<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     if Handle::try_current().is_err() {
         return work();
@@ -122,9 +124,9 @@ pub(super) fn blocking<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Resu
     })
 }
 
-/// Ends the process of a connection that was lost, unless it waits for a standby: ended, it would
-/// commit without. Says whether it ended in time, and nothing of one that waits; no row if it is
-/// gone, or a pooler has given it to others, or to this connection.
+/// Ends the process of a lost connection, unless it waits for a standby: if ended, it would commit
+/// without the standby. Returns whether it ended in time; nothing for a process that waits; no row
+/// if it is gone, or if a pooler has given it to others or to this connection.
 const END_BACKEND: &str = "
     SELECT CASE WHEN wait_event = 'SyncRep' THEN NULL ELSE pg_terminate_backend(pid, 1500) END
     FROM pg_stat_activity
@@ -134,20 +136,20 @@ const END_BACKEND: &str = "
 /// Pause before a process that waits for a standby is looked at again.
 const STANDBY: Duration = Duration::from_millis(50);
 
-/// A write that changes nothing, so that its commit waits for what all earlier ones wait for: the
-/// disk, and the standbys that `synchronous_commit` asks for.
+/// A write that changes nothing: its commit waits until all earlier commits are on the disk and on
+/// the standbys that `synchronous_commit` asks for.
 const CONFIRM: &str = "SELECT pg_logical_emit_message(true, 'tourbillon', ''::text)";
 
 /// Part of a connection that a call has.
 pub(super) struct Session {
     client: Client,
     tables: Tables,
-    /// Place where reads of what is due begin. A new connection may be to a server that has
+    /// Place where reads of due timers begin. A new connection may be to a server that has
     /// forgotten the last ends.
     pub(super) floor: Floor,
     /// Statements that are prepared, by their text before it was filled.
     statements: HashMap<&'static str, Statement>,
-    /// Lists that are prepared, the one that was read last at the end.
+    /// Prepared lists; the last is the most recently read.
     lists: VecDeque<(String, Statement)>,
     /// True while a transaction is open.
     open: bool,
@@ -166,8 +168,8 @@ pub(super) fn unavailable(source: Box<dyn std::error::Error + Send + Sync>) -> S
 }
 
 impl Link {
-    /// Connects, by `deadline`. What was sent by way of `lost` is done before, or never is: it may
-    /// be at work still, or on its way.
+    /// Connects, by `deadline`. First, statements sent through `lost` are done, or will never be:
+    /// the server may still run one, or receive it late.
     pub(super) fn connect(
         server: &Server,
         deadline: Instant,
@@ -215,8 +217,8 @@ impl Link {
         !self.session.client.is_closed()
     }
 
-    /// Returns how many calls the server has ended since the last call of this, as a lock was not
-    /// free in time.
+    /// Returns how many calls the server has ended since the last call of this function because a
+    /// lock was not free in time.
     pub(super) fn lock_timeouts(&mut self) -> u64 {
         std::mem::take(&mut self.session.lock_timeouts)
     }
@@ -233,7 +235,7 @@ impl Link {
             let done = timeout_at(deadline, work(session)).await;
             let done = done.unwrap_or(Err(Failure::Late));
             if session.open && !matches!(done, Err(Failure::Late)) {
-                // What goes wrong here shows when the connection is next used.
+                // An error here shows when the connection is next used.
                 let _ = timeout_at(deadline, session.rollback()).await;
             }
             done.and_then(|answer| match session.is_replicated() {
@@ -295,7 +297,7 @@ impl Session {
         Ok(statement)
     }
 
-    /// Runs what is not worth to be kept prepared, and writes nothing.
+    /// Runs a reading statement that is not worth keeping prepared.
     pub(super) async fn read_once(&self, sql: &str, params: Params<'_>) -> Answer<Vec<Row>> {
         Ok(self.client.query(&*self.tables.fill(sql), params).await?)
     }
@@ -334,12 +336,12 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps what was written so far, whatever becomes of the rest of the call.
+    /// Keeps the writes so far, even if the rest of the call fails.
     pub(super) fn settle(&mut self) {
         self.exposed = false;
     }
 
-    /// Returns whether every commit so far was waited for; asked again, only of what follows.
+    /// Returns whether every commit so far was waited for; each call asks only about later ones.
     fn is_replicated(&self) -> bool {
         // ORDERING: Relaxed; the task that writes it has sent the answer since, by a channel.
         !self.is_unreplicated.swap(false, Ordering::Relaxed)
@@ -385,15 +387,15 @@ const MISSING: [SqlState; 4] = [
     SqlState::INVALID_SCHEMA_NAME,
 ];
 
-/// Returns what a caller can do about an error that the server has said, and whether the connection
-/// may be used again.
+/// Returns the caller's remedy for an error from the server, and whether the connection may be used
+/// again.
 pub(super) fn meaning(code: &SqlState) -> (StoreErrorKind, bool) {
     use StoreErrorKind::{Conflict, Invalid, Schema, Unavailable};
     match &code.code()[..2] {
         _ if *code == SqlState::LOCK_NOT_AVAILABLE => (Conflict, true),
         "40" => (Conflict, true),
         _ if *code == SqlState::QUERY_CANCELED => (Unavailable, true),
-        // A statement that another session has prepared: the session is not what it was.
+        // The statement was prepared by another session: a pooler has replaced this one.
         _ if *code == SqlState::DUPLICATE_PSTATEMENT => (Unavailable, false),
         // No such table, column, function or schema.
         _ if MISSING.contains(code) => (Schema, true),
@@ -406,7 +408,7 @@ pub(super) fn meaning(code: &SqlState) -> (StoreErrorKind, bool) {
 }
 
 impl Failure {
-    /// Returns what a caller can do about it, and whether the connection may be used again.
+    /// Returns the caller's remedy, and whether the connection may be used again.
     fn judge(&self, exposed: bool) -> (StoreErrorKind, bool) {
         use StoreErrorKind::{Unavailable, Uncertain};
         let error = match self {
@@ -423,7 +425,7 @@ impl Failure {
         (if exposed { Uncertain } else { kind }, is_good)
     }
 
-    /// Returns whether the server ended a statement, as a lock was not free in time.
+    /// Returns whether the server ended a statement because a lock was not free in time.
     fn is_lock_timeout(&self) -> bool {
         let Self::Postgres(error) = self else { return false };
         error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)

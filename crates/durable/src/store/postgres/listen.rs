@@ -1,4 +1,4 @@
-//! [`Listening`]: a connection that hears what other connections tell.
+//! [`Listening`]: a connection that receives other connections' notices.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Driver {
     }
 }
 
-/// Tells those who listen.
+/// Notifies the listeners.
 pub(super) async fn notify(session: &mut Session, shards: Shards) -> Answer<()> {
     let tables = session.tables().clone();
     session.read(NOTIFY, &[&tables.schema(), &format!("{:016x}", shards.mask())]).await.map(drop)
@@ -78,7 +78,7 @@ async fn hear(server: &Server, notified: &Notified, heard: &Heard) -> Answer<()>
     // The server does nothing about a channel that the connection listens on already.
     let listen = format!("LISTEN {}; SHOW transaction_read_only", server.tables().quoted());
     ask(&client, &listen).await?;
-    // Nobody has heard what came before.
+    // Earlier notices were missed.
     heard(Notice::Due(Shards::ALL));
     // The connection to a server that hangs need not end: its system may acknowledge all that it
     // is sent.

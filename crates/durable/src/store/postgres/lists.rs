@@ -1,5 +1,5 @@
-//! Lists: timers and records by what they are of. Put together by what is asked for, so that each
-//! is answered from the index that it has.
+//! Lists: timers and records by their conditions. Each list is composed so that an existing index
+//! answers it.
 
 use std::fmt::Write;
 
@@ -111,7 +111,8 @@ pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<
     let is_by_id = !is_by_name && (id.is_some() || query.name.is_some());
     let is_by_schedule = !is_by_name && !is_by_id && schedule.is_some();
     let is_by_due = !is_by_name && !is_by_id && !is_by_schedule;
-    // Of a kind, what runs and what is held is little: it is found by that, and sorted.
+    // There are few running timers, and few held ones of a kind: they are found by that, and
+    // sorted.
     let is_little = query.state == Some(State::Running) || query.since == Some(Time::NEVER);
     let is_sorted = is_by_name && is_little && query.kind.is_some();
 
@@ -125,7 +126,7 @@ pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<
         Some(State::Pending) => list.sql += " AND node IS NULL",
         None => {}
     }
-    // What runs was due.
+    // A running timer was due.
     let runs = query.state == Some(State::Running);
     let kind = query.kind.as_ref().filter(|_| is_by_due || is_sorted);
     let is_by_time = is_by_due || kind.is_some();
@@ -146,7 +147,7 @@ pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<
     list.sql += if runs && is_by_time { " AND due <= now()" } else { "" };
     if let Some((prefix, end, after)) = &names {
         list.sql += " AND schedule IS NULL AND name IS NOT NULL";
-        // No index is on this expression, so the planner sorts by it what `kind` and `due` find.
+        // No index is on this expression, so the planner sorts the rows found by `kind` and `due`.
         let name = if is_sorted { "(name || '')" } else { "name" };
         list.page(name, Some(prefix), end.as_ref(), after.as_ref());
         let _ = write!(list.sql, " ORDER BY {name}");
@@ -273,9 +274,9 @@ macro_rules! record_columns {
 }
 use record_columns;
 
-/// Finds what has each name: its place among the names, the columns of a schedule, of a timer, and
-/// of a record. The limits make the server look up each name by an index. Without them, a plan that
-/// is made while the tables are empty reads one of them whole and compares.
+/// Finds the holders of each name: its place among the names, the columns of a schedule, of a
+/// timer, and of a record. The limits make the server look up each name by an index. Without them,
+/// a plan that is made while the tables are empty reads a whole table and compares.
 const NAMED: &str = concat!(
     "SELECT now(), n.place, ",
     schedule_columns!(),

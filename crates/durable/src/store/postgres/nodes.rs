@@ -1,4 +1,4 @@
-//! Nodes: their lives, and what is done for those that are over.
+//! Lives of nodes, and the work for dead ones.
 
 use tokio_postgres::Row;
 
@@ -76,8 +76,8 @@ const LEAVE: &str = "
     UPDATE tourbillon.identity AS i SET seen = now() FROM gone WHERE i.id = gone.id
     RETURNING i.id";
 
-/// A timer that runs was due: so what runs is found from the [floor] on, and among
-/// what is known to be due before it.
+/// A running timer was due: so running timers are found from the [floor] on, and among those known
+/// to be due before it.
 const GIVE_BACK: &str = "
     UPDATE tourbillon.timer SET node = NULL, epoch = NULL
     WHERE id = ANY($4::uuid[] || ARRAY(
@@ -90,7 +90,7 @@ const GIVE_BACK: &str = "
 pub(super) async fn leave(session: &mut Session, lease: Lease) -> Answer<()> {
     let (node, epoch) = (Id::from(lease.node), big(lease.epoch));
     session.begin().await?;
-    // It waits for claims under way, and the next statement sees what they claimed.
+    // It waits for claims under way, and the next statement sees their timers.
     if session.write(LEAVE, &[&node, &epoch]).await?.is_empty() {
         return session.rollback().await;
     }
@@ -99,7 +99,8 @@ pub(super) async fn leave(session: &mut Session, lease: Lease) -> Answer<()> {
     session.commit().await
 }
 
-/// A part of what is due, in its order, and what runs under a lease, of that and of `$6`.
+/// A part of the due timers, in their order, then the timers of `$6`; of both, the running ones of
+/// a lease.
 const HELD: &str = "
     WITH part AS MATERIALIZED (
         SELECT due, id, attempt, node, epoch FROM tourbillon.timer
@@ -134,8 +135,8 @@ pub(super) async fn held(
     Ok(Held::new(timers, if is_cut { end(row)? } else { None }))
 }
 
-/// Returns the place after which a part begins, and what is looked up with it: the first begins
-/// with the [floor].
+/// Returns the place after which a part begins, and the timers to look up with it: the first part
+/// begins with the [floor].
 async fn begin(
     session: &mut Session,
     after: Option<(Time, TimerId)>,
@@ -168,8 +169,8 @@ const BURY: &str = "
     )
     SELECT count(*) FROM gone";
 
-/// A part of what is due, in its order, and which leases have no row, of that and of `$4`. A lease
-/// that has none never has one again: so what follows from it needs no lock.
+/// A part of the due timers, in their order, then the timers of `$4`; of both, the leases without a
+/// row. Such a lease never has a row again: so conclusions from it need no lock.
 const ORPHANED: &str = "
     WITH part AS MATERIALIZED (
         SELECT due, id, node, epoch FROM tourbillon.timer
@@ -195,8 +196,8 @@ const ORPHANED: &str = "
     FROM (SELECT 1) AS one
     LEFT JOIN (SELECT due, id FROM part ORDER BY due DESC, id DESC LIMIT 1) AS l ON true";
 
-/// Frees what runs under the leases of `$5` and `$6` in that part and of `$8`, but for what is
-/// locked: another node frees it, or somebody ends it.
+/// Frees the timers of that part and of `$8` that run under the leases of `$5` and `$6`, except
+/// locked ones: another node frees them, or their end is under way.
 const FREE: &str = "
     UPDATE tourbillon.timer SET node = NULL, epoch = NULL
     WHERE id = ANY(ARRAY(
@@ -215,7 +216,7 @@ const FREE: &str = "
     ))
     RETURNING id";
 
-/// Records what is pending again of schedules that were stopped while it ran.
+/// Records timers that are pending again and whose schedule was stopped while they ran.
 const END_STOPPED: &str = concat!(
     "WITH gone AS (
          DELETE FROM tourbillon.timer
@@ -232,8 +233,8 @@ const END_STOPPED: &str = concat!(
     " RETURNING timer"
 );
 
-/// The schedules whose queue may continue: those that have one, by one look at an index each,
-/// however long it is. As in a claim, each condition is for one index.
+/// The schedules whose queue may continue: each schedule with a queue takes one look at an index,
+/// however long the queue is. As in a claim, each condition is for one index.
 const STUCK: &str = "
     WITH RECURSIVE q (schedule) AS (
         (
@@ -282,12 +283,11 @@ const PART: i64 = 20_000;
 /// Most timers that are changed at a time.
 const MOST: i64 = 4_000;
 
-/// Places at which searches continue. That for orphans: each call searches a part of what is due,
-/// as that may be millions of timers that wait. Only once a node has died, it is searched whole at
-/// once.
+/// Places at which searches continue. The search for orphans is in parts, because millions of due
+/// timers may wait: each call searches one part. Only once a node has died, one call searches all.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    /// Place after which it continues; none where the next call begins anew.
+    /// Place after which the next call continues; `None` where it begins anew.
     after: Option<(Time, TimerId)>,
     is_urgent: bool,
     /// Lane after which the search for lanes without a front continues.
@@ -315,7 +315,7 @@ pub(super) async fn maintain(session: &mut Session, search: &mut Search) -> Answ
     Ok(Maintained { nodes, orphans, stopped, promoted, more })
 }
 
-/// Makes pending what runs under leases that are over, in one part of what is due.
+/// Makes timers pending that run under leases that are over, in one part of the due timers.
 async fn free(session: &mut Session, search: &mut Search) -> Answer<u64> {
     let (after, after_id, behind) = begin(session, search.after).await?;
     let row = &session.read(ORPHANED, &[&after, &after_id, &PART, &behind]).await?[0];

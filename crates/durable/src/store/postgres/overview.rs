@@ -1,4 +1,5 @@
-//! Counts for an overview. Planned each time, as what is cheapest depends on how much there is.
+//! Counts for an overview. Planned each time, because the cheapest plan depends on the tables'
+//! sizes.
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use crate::store::Result;
 /// Encrypts nothing.
 pub(super) type Connector = NoTls;
 
-/// Refuses what has to be encrypted.
+/// Refuses addresses that require encryption.
 pub(super) fn connector(encryption: &Encryption) -> Result<Connector> {
     if encryption.is_optional {
         return Ok(NoTls);

@@ -59,9 +59,9 @@ pub(super) async fn schedule(
     Ok((now, if is_there { Some(schedule_row(&rows[0], 1)?) } else { None }))
 }
 
-/// Merges the schedules of all shards by when they are next. So it reads what it returns, one more
-/// of each shard that is asked for, and none of the others. The server merges only what it knows to
-/// be ordered: so each part says it.
+/// Merges the schedules of all shards by their next times. So it reads the rows that it returns and
+/// one more of each shard that is asked for, and none of other shards. The server merges only parts
+/// known to be ordered: so each part says its order.
 static UPCOMING: LazyLock<String> = LazyLock::new(|| {
     let of_shard = |shard: u8| {
         format!(
@@ -126,15 +126,15 @@ const REPLACE: &str = "
 
 const REMOVE: &str = "DELETE FROM tourbillon.schedule WHERE name = $1";
 
-/// Waits for those that are being claimed or ended, and keeps them as they are then.
+/// Waits for timers that are being claimed or ended, and keeps their state afterwards.
 const LOCK_TIMERS: &str = "
     SELECT id, attempt, node IS NOT NULL FROM tourbillon.timer
     WHERE schedule = $1
     ORDER BY id
     FOR UPDATE";
 
-/// Takes back what is pending, and records what is scheduled until now. Now is the start of the
-/// statement, and not that of the transaction: another one that began later may have locked the
+/// Takes back pending timers, and records each that is scheduled until now. Now is the start of the
+/// statement, not of the transaction: another transaction that began later may have locked the
 /// schedule first, and made an occurrence for its own now.
 const WITHDRAW: &str = concat!(
     "WITH withdrawn AS (
@@ -243,7 +243,7 @@ async fn change_within(session: &mut impl Query, change: &Change<'_>) -> Answer<
     let version = found.unwrap_or(0) + 1;
     match (change.row, found) {
         (Some(row), None) if !put(session, row, version, CREATE).await? => {
-            // Another made one of that name at the same time.
+            // Another call made a schedule of that name at the same time.
             return Ok(Changed::Stale);
         }
         (Some(row), Some(_)) => {
@@ -264,7 +264,7 @@ async fn change_within(session: &mut impl Query, change: &Change<'_>) -> Answer<
     Ok(Changed::Done { version: version.unsigned_abs(), running })
 }
 
-/// Takes back what is pending, if it is to be; returns what runs.
+/// Takes back pending timers if asked to; returns the running ones.
 async fn withdraw(
     session: &mut impl Query,
     schedule: Id,
@@ -312,8 +312,8 @@ const INSERT: &str = insert_timers!(
      )"
 );
 
-/// If the server loses the last half second as it dies, then all of an advance: the schedule is
-/// where it was. What an attempt builds on is flushed by the claim.
+/// If a crash of the server loses the last half second, it loses whole advances: each schedule is
+/// in its old state. A claim flushes the timers that its attempts build on.
 pub(super) const UNHURRIED: &str = "SET LOCAL synchronous_commit = off";
 
 pub(super) async fn advance(session: &mut Session, advance: &Advance<'_>) -> Answer<Advanced> {
@@ -346,7 +346,7 @@ async fn advance_within(session: &mut Session, advance: &Advance<'_>) -> Answer<
     Ok(Advanced::Done)
 }
 
-/// Inserts those that have no record.
+/// Inserts each timer that has no record.
 async fn insert(session: &mut Session, timers: &[NewTimer]) -> Answer<()> {
     let new: NewTimers<'_> = timers.iter().collect();
     session.write(INSERT, &new.params()).await?;
@@ -411,7 +411,7 @@ async fn insert_occurrence_within(
     Ok(ManualRun::Done { due })
 }
 
-/// Those of the times `$2` that have a timer, or a record that they were not skipped.
+/// Occurrences at the times `$2` that have a timer, or a record other than of a skip.
 const TAKEN: &str = "
     SELECT scheduled_for FROM tourbillon.timer
     WHERE schedule = $1 AND scheduled_for = ANY($2)

@@ -45,7 +45,7 @@ const FOUND: &str = "
 /// A migration may take its time.
 const PATIENTLY: &str = "SET LOCAL lock_timeout = '60s'; SET LOCAL statement_timeout = 0";
 
-/// Makes the tables what this build needs.
+/// Makes the tables that this build needs.
 pub(super) async fn migrate(session: &mut Session) -> Answer<()> {
     migrate_by(session, MIGRATIONS).await
 }

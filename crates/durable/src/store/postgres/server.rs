@@ -1,4 +1,4 @@
-//! [`Server`]: the hosts of an address, and connections to the one that takes writes.
+//! [`Server`]: the hosts of an address, and connections to the host that takes writes.
 //!
 //! The host that answered last is tried first, then the others in the order of the address. Each
 //! has a limited time to connect, to log in and to answer a first query; the limits together leave
@@ -41,9 +41,9 @@ const PROBES: u32 = 3;
 
 /// Settings of every connection.
 ///
-/// A plan is made once, when the tables may be empty, and kept while they grow: so it has no choice
-/// but the indexes. A statement waits little for a lock, as most have a better answer to one that
-/// is taken; a transaction waits longer. The server gives up before the client does.
+/// A plan is made once, when the tables may be empty, and kept while they grow: so only indexes are
+/// allowed. A statement waits briefly for a lock, because most statements can do without a locked
+/// row; a transaction waits longer. The server gives up before the client does.
 const SETTINGS: [(&str, &str); 11] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("jit", "off"),
@@ -96,7 +96,7 @@ struct Choice {
     limit: Duration,
 }
 
-/// Facts that connections found, for those that follow.
+/// Facts that connections found, for later ones.
 #[derive(Default)]
 struct Known {
     /// Host that answered last.
@@ -199,8 +199,8 @@ impl Server {
         self.open_pooled(host, notified).await
     }
 
-    /// Connects to a pooler in session mode. Nothing is set before it is known to be in that mode:
-    /// in another, the settings would be those of other clients.
+    /// Connects to a pooler in session mode. Nothing is set before that mode is certain: in
+    /// another, the settings would reach other clients.
     async fn open_pooled(&self, host: &Choice, notified: Option<&Notified>) -> Answer<Opened> {
         let mut opened = self.dial(&host.plain, notified).await?;
         // ORDERING: Relaxed; as above.

@@ -1,4 +1,4 @@
-//! Reads every statement of this folder for what Citus refuses of tables that it has distributed.
+//! Searches every statement of this folder for forms that Citus refuses on distributed tables.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,10 @@ const VOLATILE: [&str; 5] =
 /// Names of rows that statements put together before they insert them.
 const BEFORE: [&str; 5] = ["new", "ended", "gone", "mine", "withdrawn"];
 
-/// Returns what Citus refuses in a text with statements: in a subquery a list of columns that is
-/// empty; in an upsert a function among the new values; in an update a volatile function, `now` in
-/// a `CASE` or `coalesce`, or `now` and a column; and an insert that selects from tables or from a
-/// function of a parameter.
+/// Returns the forms in a text of statements that Citus refuses: in a subquery an empty list of
+/// columns; in an upsert a function among the new values; in an update a volatile function, `now`
+/// in a `CASE` or `coalesce`, or `now` and a column; and an insert that selects from tables or from
+/// a function of a parameter.
 fn refused(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -44,7 +44,7 @@ fn refused(text: &str) -> Vec<String> {
             if cases.any(|(case, _)| case.contains("now()")) || update.contains("coalesce(now()") {
                 found.push("now() in a CASE or coalesce of an update".to_owned());
             }
-            // What follows the sign is a parameter, or the name of rows, a dot and a column.
+            // The sign is followed by a parameter, or by the name of rows, a dot and a column.
             let mut sums = update.split("now() + ").skip(1).filter_map(|sum| sum.split(' ').next());
             if sums.any(|second| second.contains('.')) {
                 found.push("now() and a column in an update".to_owned());

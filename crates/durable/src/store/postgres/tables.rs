@@ -55,7 +55,7 @@ impl Tables {
         Ok(Self(name.into()))
     }
 
-    /// The schema's name, which is also that of the channel of its notices.
+    /// Returns the schema's name, also the name of the channel of its notices.
     pub fn schema(&self) -> &str {
         &self.0
     }
@@ -65,7 +65,7 @@ impl Tables {
         format!("\"{}\"", self.0)
     }
 
-    /// Returns a statement on these tables: `sql`, which names those of the default schema.
+    /// Returns a statement on these tables: `sql` with the names of the default schema replaced.
     pub(super) fn fill<'a>(&self, sql: &'a str) -> Cow<'a, str> {
         if &*self.0 == DEFAULT {
             return Cow::Borrowed(sql);

@@ -72,9 +72,9 @@ macro_rules! new_timers {
     };
 }
 
-/// Inserts those of [`new_timers`] for which `$condition` holds. Those of a lane wait until they
-/// are [promoted](super::lanes). They are put together before: Citus makes no statement of an
-/// insert that selects from anything but that.
+/// Inserts rows of [`new_timers`] for which `$condition` holds. Timers of a lane wait until they
+/// are [promoted](super::lanes). The rows are composed before: Citus refuses an insert that selects
+/// from anything else.
 macro_rules! insert_timers {
     ($condition:literal) => {
         concat!(
@@ -164,7 +164,7 @@ impl<'a> FromIterator<&'a NewTimer> for NewTimers<'a> {
 const INSERT: &str =
     insert_timers!("NOT EXISTS (SELECT 1 FROM tourbillon.history AS h WHERE h.timer = n.id)");
 
-/// Finds what stands in the way of the timers of `$1` (ids), `$2` (names), `$3` and `$4`
+/// Finds the rows that conflict with timers of `$1` (ids), `$2` (names), `$3` and `$4`
 /// (occurrences).
 const IN_THE_WAY: &str = "
     SELECT id, NULL::text, NULL::uuid, NULL::timestamptz FROM tourbillon.timer WHERE id = ANY($1)
@@ -178,7 +178,7 @@ const IN_THE_WAY: &str = "
     UNION ALL
     SELECT timer, NULL, NULL, NULL FROM tourbillon.history WHERE timer = ANY($1)";
 
-/// Number of times that an insert looks again for what was in its way and is gone.
+/// Number of times that an insert looks again for a conflicting row that has gone.
 const ROUNDS: u32 = 5;
 
 /// Inserts as [`Store::insert`](crate::Store::insert) does.
@@ -212,13 +212,13 @@ pub(super) async fn insert(query: &mut impl Query, timers: &[NewTimer]) -> Answe
         if is_found {
             query.confirm().await?;
         }
-        // Without an answer still: what was in its way is gone.
+        // Still without an answer: the conflicting row has gone.
     }
     let why = "what is in the way of a timer comes and goes";
     Err(Failure::Other(StoreError::new(StoreErrorKind::Conflict, why)))
 }
 
-/// Timers and records in place of those that were not inserted.
+/// Timers and records that prevented inserts.
 #[derive(Default)]
 struct Others {
     ids: HashSet<TimerId>,
@@ -301,7 +301,7 @@ macro_rules! scan {
     };
 }
 
-/// Query for a scan from the [floor] on, after what is known to be due before it.
+/// Query for a scan from the [floor] on, after the timers known to be due before it.
 const SCAN: &str = scan!(
     concat!(
         "WITH behind AS MATERIALIZED (
@@ -324,7 +324,7 @@ pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Windo
     let grace = scan.grace.map(Span);
     let rows = match scan.back.map(Span) {
         None => {
-            // One of the node's own shards follows on such a scan, while there is a backlog.
+            // While there is a backlog, a scan of the node's own shards follows.
             match scan.grace {
                 Some(_) => floor::look(session).await?,
                 None => floor::ensure(session).await?,
@@ -350,7 +350,7 @@ pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Windo
     Ok(Window { now, timers: waiting.collect() })
 }
 
-/// Records what `gone` returned: timers that ended before an attempt of theirs did.
+/// Records the rows of `gone`: timers that ended before their attempt did.
 macro_rules! record_cancelled {
     ($reason:literal) => {
         concat!(
@@ -451,14 +451,14 @@ pub(super) async fn amend(session: &mut Session, amendment: &Amendment<'_>) -> A
     Err(restless())
 }
 
-/// What a timer was asked to take, and did not.
+/// Changes that a timer was asked to take, and did not.
 #[derive(Clone, Copy)]
 enum Asked {
     /// Its end.
     End,
     /// Another time, if it has the version.
     Another(Option<u64>),
-    /// An amendment of what this attempt left, if it has the version.
+    /// An amendment of this attempt's result, if the timer has the version.
     Amendment { attempt: u32, version: u64 },
 }
 

@@ -98,7 +98,7 @@ fn system() -> std::result::Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// Takes a certificate for any host: of one of these authorities, or of anybody.
+/// Takes a certificate for any host: signed by one of these authorities, or by anybody.
 #[derive(Debug)]
 struct SignedBy {
     roots: Option<RootCertStore>,
@@ -106,8 +106,8 @@ struct SignedBy {
 }
 
 impl SignedBy {
-    /// Returns what `verify` says of a signature, if the certificate is verified. If not, its key
-    /// proves nothing, and it may be of a version whose key cannot be read.
+    /// Returns the result of `verify` if the certificate is to be verified. If it is not, its key
+    /// proves nothing, and may be of a version that cannot be read.
     fn is_signed(
         &self,
         verify: impl FnOnce() -> std::result::Result<HandshakeSignatureValid, rustls::Error>,
@@ -257,7 +257,7 @@ fn hash_of(certificate: &[u8]) -> Option<&'static Algorithm> {
 /// The tag of an object identifier.
 const OBJECT: u8 = 0x06;
 
-/// The first element of `der`: its tag and content, and what follows it.
+/// Returns the first element of `der`: its tag and content, and the rest.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;

@@ -9,7 +9,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checke
 use crate::id::{NodeId, ScheduleId, Shards, TimerId};
 use crate::time::{LONGEST_PAUSE, Time};
 
-/// Time from the Unix epoch to PostgreSQL's, which is the year 2000.
+/// Time from the Unix epoch to PostgreSQL's, the year 2000.
 const EPOCH: i64 = 946_684_800_000_000;
 
 /// PostgreSQL's earliest time, from its epoch: 24 November 4714 before Christ.
@@ -17,7 +17,7 @@ const FIRST: i64 = -211_813_488_000_000_000;
 
 type Failed = Box<dyn Error + Sync + Send>;
 
-/// `timestamptz`. [`Time::NEVER`] is `infinity`; what is before its range is its beginning.
+/// `timestamptz`. [`Time::NEVER`] is `infinity`; times before its range become its first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp(pub(super) Time);
 
@@ -37,7 +37,7 @@ impl ToSql for Stamp {
 impl<'a> FromSql<'a> for Stamp {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failed> {
         let micros = i64::from_be_bytes(raw.try_into()?);
-        // What is later than any `Time` is as good as never.
+        // Times beyond `Time` are as good as never.
         Ok(Self(Time::from_micros(micros.saturating_add(EPOCH))))
     }
 
@@ -72,7 +72,7 @@ impl<'a> FromSql<'a> for Span {
             + 30 * i64::from(i32::from_be_bytes(months.try_into()?));
         let micros = i64::from_be_bytes(micros.try_into()?);
         let micros = days.saturating_mul(86_400 * 1_000_000).saturating_add(micros);
-        // What is before zero is none.
+        // A negative duration becomes zero.
         Ok(Self(Duration::from_micros(u64::try_from(micros).unwrap_or(0))))
     }
 

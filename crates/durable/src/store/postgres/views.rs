@@ -1,4 +1,4 @@
-//! Reads for those who look on: the newest records of names, names by a text, and counts by time.
+//! Reads for observers: the newest records of names, names by a text, and counts by time.
 
 use tokio_postgres::Row;
 
@@ -104,7 +104,7 @@ pub(super) async fn search(session: &mut Session, search: &Search) -> Answer<Hit
     Ok(search.hits(walks))
 }
 
-/// Reads the names of a table in their order, up to a limit, and returns those that fit.
+/// Reads the names of a table in their order, up to a limit, and returns the matching ones.
 async fn walk(session: &mut Session, search: &Search, names: &Names) -> Answer<Walk> {
     let wanted = names.states.iter().filter(|(state, _)| search.has(*state));
     let states: Vec<_> = wanted.map(|(_, condition)| format!("({condition})")).collect();

@@ -13,10 +13,10 @@ impl Tables {
     /// Inserts timers in a transaction of the caller's, as [`Store::insert`](crate::Store::insert)
     /// does.
     ///
-    /// They are there once the caller's transaction commits; with one that ends otherwise, they
-    /// never were. A transaction whose commit was not answered is repeated with the same timers:
-    /// what it made exists then, also if it is over. After an error the transaction can only be
-    /// rolled back. A `due` before now becomes the time that the transaction began at.
+    /// The timers exist once the caller's transaction commits, and never if it does not. If its
+    /// commit is not answered, repeat the transaction with the same timers: it reports the ones
+    /// that were made as existing, even if they are over. After an error the transaction can only
+    /// be rolled back. A `due` before now becomes the time at which the transaction began.
     ///
     /// # Examples
     ///
@@ -43,8 +43,8 @@ impl Tables {
         inserted.map_err(Failure::unwritten)
     }
 
-    /// Ends attempts in a transaction of the caller's, as [`Store::finish`](crate::Store::finish)
-    /// does, except that one which has ended before is [`Fenced`](Finished::Fenced).
+    /// Ends attempts in the caller's transaction, like [`Store::finish`](crate::Store::finish),
+    /// except that an attempt that has ended before is [`Fenced`](Finished::Fenced).
     ///
     /// The caller's writes in that transaction take effect once, provided that it is rolled back
     /// unless the answer is [`Accepted`](Finished::Accepted): then an attempt that is no longer
@@ -52,8 +52,8 @@ impl Tables {
     /// commit was lost.
     ///
     /// The transaction locks the timer's row: end it soon, and keep the [`Fire`](crate::Fire) until
-    /// then. One that is dropped or completed before is an end that waits for the row, and with it
-    /// all ends and claims of the node. After the commit, call
+    /// then. If the fire is dropped or completed earlier, its end waits for the row, and all ends
+    /// and claims of the node wait with it. After the commit, call
     /// [`Fire::committed`](crate::Fire::committed).
     pub async fn finish(
         &self,

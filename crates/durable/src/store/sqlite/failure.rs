@@ -1,4 +1,4 @@
-//! [`Failure`]: what SQLite's errors mean.
+//! [`Failure`]: meanings of SQLite's errors.
 
 use rusqlite::{Error, ErrorCode, ffi};
 
@@ -56,13 +56,13 @@ impl Failure {
 /// Another process writes.
 const BUSY: (StoreErrorKind, bool) = (StoreErrorKind::Unavailable, true);
 
-/// Returns what a caller can do about an error that came before a commit, and whether the
-/// connection may be used again.
+/// Returns the caller's remedy for an error before a commit, and whether the connection may be used
+/// again.
 fn judge(error: &Error) -> (StoreErrorKind, bool) {
     use StoreErrorKind::{Conflict, Invalid, Schema, Unavailable};
     let code = match error {
         Error::SqliteFailure(code, _) => code,
-        // A later build may have written what this one does not know.
+        // A later build may have written values that this build does not know.
         Error::FromSqlConversionFailure(..)
         | Error::IntegralValueOutOfRange(..)
         | Error::InvalidColumnType(..) => return (Schema, true),

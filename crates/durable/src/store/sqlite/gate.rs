@@ -6,7 +6,7 @@ use std::time::Instant;
 
 /// Lets in one after the other, in the order that they came, each until its deadline.
 ///
-/// Between processes SQLite's lock decides, which is not fair and has to be polled.
+/// Between processes SQLite's lock decides. It is not fair, and has to be polled.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     line: Mutex<Line>,
@@ -16,7 +16,7 @@ pub(super) struct Gate {
 #[derive(Debug, Default)]
 struct Line {
     next: u64,
-    /// The caller that is in, and those that wait behind.
+    /// The caller that is in, and behind it the waiting ones.
     places: VecDeque<u64>,
 }
 

@@ -30,7 +30,7 @@ pub(super) const FIRST: &str = "
 
 pub(super) const MOVE: &str = "UPDATE tourbillon_timer SET due = ?2 WHERE id = ?1";
 
-/// Chooses the fronts of these lanes. Returns those that are new.
+/// Chooses the fronts of these lanes. Returns the new ones.
 pub(super) fn promote(
     connection: &Connection,
     now: Time,

@@ -39,11 +39,11 @@ const MICROSECOND: Duration = Duration::from_micros(1);
 /// Number of statements that each connection keeps prepared: more than there are.
 const STATEMENTS: usize = 100;
 
-/// A file, as the connections of one process share it.
+/// A file, shared by the connections of one process.
 #[derive(Debug)]
 struct File {
     path: PathBuf,
-    /// Identity of what the path named when the file was opened first.
+    /// Identity of the path's file when it was opened first.
     identity: Identity,
     /// Instead of the host's wall clock.
     clock: Option<Timer>,
@@ -58,7 +58,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Opens a file, or makes it, and makes its tables what this build needs.
+    /// Opens or makes a file, and makes the tables that this build needs.
     pub(super) fn open(path: PathBuf, clock: Option<Timer>) -> Result<Self> {
         let connection = connect(&path, OpenFlags::SQLITE_OPEN_CREATE, schema::migrate)?;
         let identity = Identity::of(&path)?;
@@ -110,7 +110,7 @@ impl Link {
             schema::check(&transaction)?;
             let done = work(&transaction, now)?;
             transaction.commit().map_err(Failure::Commit)?;
-            // What went before the commit was whole may have gone without it.
+            // If the file went away before the commit was complete, the write may be lost.
             let lost = |error| StoreError::new(StoreErrorKind::Uncertain, error);
             file.identity.check(&file.path).map_err(lost)?;
             Ok(done)
@@ -124,7 +124,7 @@ impl Link {
         };
         let answer = work(&connection);
         let is_sound = answer.as_ref().map_or_else(Failure::spares_the_connection, |_| true);
-        // One that could not roll back is of no use.
+        // A connection that could not roll back cannot be used again.
         if is_sound && connection.is_autocommit() {
             self.connection = Some(connection);
         }
@@ -137,8 +137,8 @@ impl File {
         self.clock.as_ref().map_or_else(wall_now, |clock| clock.wall_now().into())
     }
 
-    /// Opens the file, which has to be the one that was opened first: it is not made again if it
-    /// has gone.
+    /// Opens the file, which has to be the file of the first opening: a missing file is not made
+    /// anew.
     fn open_again(&self) -> Result<Connection> {
         let opened = connect(&self.path, OpenFlags::empty(), schema::check);
         self.identity.check(&self.path)?;
@@ -161,7 +161,7 @@ fn connect(
     };
     loop {
         match open() {
-            // What makes a file anew, or puts it right after a crash, does not wait by itself.
+            // SQLite does not wait by itself while it makes a file, or recovers it after a crash.
             Err(failure) if is_busy(&failure) && Instant::now() < deadline => {
                 thread::sleep(PAUSE);
             }
@@ -172,8 +172,8 @@ fn connect(
 
 /// The host's wall clock.
 ///
-/// SQLite reads the same clock, but to the millisecond. Rounded down, unlike what something is due
-/// at: nothing becomes due before it.
+/// SQLite reads the same clock, but to the millisecond. This time is rounded down, and due times
+/// are not: nothing becomes due early.
 pub(super) fn wall_now() -> Time {
     let now = SystemTime::now();
     let rounded = Time::from(now);

@@ -93,7 +93,8 @@ impl List {
 pub(super) fn timers(query: &TimerQuery) -> List {
     let is_by_name = matches!(query.order, TimerOrder::Name { .. });
     let is_held = query.since == Some(Time::NEVER);
-    // What runs, and of a kind what is held, is little: it is found by that, and sorted.
+    // There are few running timers, and few held ones of a kind: they are found by that, and
+    // sorted.
     let by = if is_by_name && query.state == Some(State::Running) {
         "INDEXED BY tourbillon_timer_running WHERE schedule IS NULL AND name IS NOT NULL"
     } else if is_by_name && is_held && query.kind.is_some() {
@@ -229,7 +230,7 @@ pub(super) const NEWEST: &str = concat!(
     WHERE name = ? AND name IS NOT NULL ORDER BY recorded DESC, timer DESC LIMIT 1"
 );
 
-/// Finds what has each of the names.
+/// Finds the holders of each of the names.
 pub(super) fn named(connection: &Connection, names: &[&str]) -> Answer<Vec<Named>> {
     let mut newest = connection.prepare_cached(NEWEST)?;
     let mut find = |name: &&str| {

@@ -1,4 +1,4 @@
-//! Lives of nodes, and what they leave behind.
+//! Lives of nodes, and their orphans.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::time::Time;
 /// Most timers that one call makes pending.
 const BATCH: i64 = 2_000;
 
-/// Time for which the epoch of a dead node is kept.
+/// Life of a dead node's epoch.
 const KEPT: Duration = Duration::from_secs(2 * 86_400);
 
 pub(super) const JOIN: &str = "
@@ -126,8 +126,8 @@ pub(super) fn leave(connection: &Connection, now: Time, lease: Lease) -> Answer<
     Ok(())
 }
 
-/// Maintains the tables. Of the lanes it looks at those after `lane`, which it sets to where the
-/// next call begins.
+/// Maintains the tables. It looks at lanes after `lane`, and sets `lane` to the start of the next
+/// call.
 pub(super) fn maintain(
     connection: &Connection,
     now: Time,

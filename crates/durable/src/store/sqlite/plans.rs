@@ -79,7 +79,7 @@ fn no_statement_walks_a_table() {
         views::TALLY_NAMED,
     ] {
         for step in plan(&connection, sql) {
-            // `queue`, and what has no name, is what another step has found by an index.
+            // `queue`, and rows without a name, were found by another step through an index.
             let is_found = ["SCAN CONSTANT ROW", "SCAN queue"].contains(&&step[..])
                 || step.starts_with("SCAN (subquery-");
             let is_walk = step.starts_with("SCAN") && !is_found || step.contains("AUTOMATIC");
@@ -138,7 +138,7 @@ fn a_list_by_what_it_has_an_index_for_walks_no_table_and_sorts_nothing() {
         }
     }
     let kind = || ScheduleQuery::new().kind("mail");
-    // A page of those of a state, as the service asks for it.
+    // A page of the schedules in a state, as the service asks for it.
     let by = "SEARCH tourbillon_schedule USING INDEX tourbillon_schedule_";
     for (is_enabled, index) in [(true, "enabled"), (false, "disabled")] {
         let of_state = kind().prefix("a/").enabled(is_enabled);

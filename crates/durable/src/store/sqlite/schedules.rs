@@ -22,8 +22,8 @@ pub(super) const BY_NAME: &str =
 pub(super) const BY_ID: &str =
     concat!("SELECT ", schedule_columns!(), " FROM tourbillon_schedule WHERE id = ?");
 
-/// Merges the schedules of all shards by when they are next. So it reads what it returns, one more
-/// of each shard that is asked for, and none of the others.
+/// Merges the schedules of all shards by their next times. So it reads the rows that it returns and
+/// one more of each shard that is asked for, and none of other shards.
 pub(super) static UPCOMING: LazyLock<String> = LazyLock::new(|| {
     let of_shard = |shard: u8| {
         format!(
@@ -36,7 +36,7 @@ pub(super) static UPCOMING: LazyLock<String> = LazyLock::new(|| {
     format!("{merged} ORDER BY next, id LIMIT ?3")
 });
 
-/// Counts of what is unfinished, and of what waits in the queue.
+/// Counts of unfinished and of queued timers.
 pub(super) const OCCUPIED: &str = "
     SELECT count(*) FILTER (WHERE due < ?2 OR node IS NOT NULL OR lane IS NOT NULL),
         count(*) FILTER (WHERE due = ?2 AND node IS NULL AND lane IS NULL)

@@ -29,7 +29,7 @@ const FOUND: &str = "
 const SET: &str =
     "INSERT OR REPLACE INTO tourbillon_schema (the, version, oldest) VALUES (1, ?, ?)";
 
-/// Makes the tables what this build needs.
+/// Makes the tables that this build needs.
 pub(super) fn migrate(connection: &Connection) -> Answer<()> {
     migrate_by(connection, MIGRATIONS)
 }
@@ -40,7 +40,7 @@ pub(super) fn check(connection: &Connection) -> Answer<()> {
 }
 
 fn migrate_by(connection: &Connection, migrations: &[Migration]) -> Answer<()> {
-    // Without the lock, which is not needed to find that all is done.
+    // Without the lock: it is not needed to find that no step is left.
     if is_there(connection)? && found(connection)?.step(migrations)?.is_none() {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use crate::store::{
 };
 use crate::time::Time;
 
-/// An occurrence that is there a second time is refused: what comes here has none.
+/// The caller has removed occurrences that exist: a duplicate is an error.
 pub(super) const INSERT: &str = "
     INSERT INTO tourbillon_timer
         (id, schedule, name, kind, scheduled_for, due, payload, retry_attempts, retry_first,
@@ -26,8 +26,8 @@ pub(super) const INSERT: &str = "
 
 pub(super) const ENDED: &str = "SELECT EXISTS (SELECT 1 FROM tourbillon_history WHERE timer = ?)";
 
-/// Scans one kind by the index, however many are of other kinds or due later; those that run are
-/// passed over.
+/// Scans one kind by the index, however many timers are of other kinds or due later; running ones
+/// are passed over.
 pub(super) const SCAN: &str = "
     SELECT due, id FROM tourbillon_timer INDEXED BY tourbillon_timer_kind
     WHERE kind = ?1 AND due >= ?2 AND due <= ?3 AND node IS NULL AND stopped IS NULL
@@ -50,8 +50,8 @@ macro_rules! fenced {
     };
 }
 
-/// Records an attempt's end, unless its timer has a record already, as one may that was inserted by
-/// other means.
+/// Records an attempt's end, unless its timer has a record already. A timer that was inserted by
+/// other means may have one.
 pub(super) const RECORD: &str = concat!(
     fenced!(
         "INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
@@ -138,7 +138,7 @@ pub(super) fn insert(
     Ok(inserted)
 }
 
-/// Inserts a timer by [`INSERT`]. Returns whether it was not there. One of a lane waits.
+/// Inserts a timer by [`INSERT`]. Returns whether it is new. In a lane, it waits.
 pub(super) fn add(statement: &mut CachedStatement<'_>, new: &NewTimer, now: Time) -> Answer<bool> {
     let due = if new.lane.is_some() { Time::NEVER } else { new.due.max(now) };
     let count = statement.execute(params![
@@ -237,7 +237,7 @@ pub(super) fn finish(
     Ok(finished)
 }
 
-/// Ends attempts that are under way. One that an earlier call has ended is fenced.
+/// Ends attempts that are under way. An attempt that an earlier call has ended is fenced.
 pub(super) fn end(
     connection: &Connection,
     now: Time,

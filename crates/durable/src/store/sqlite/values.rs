@@ -182,7 +182,7 @@ pub(super) fn reason(row: &Row<'_>, column: usize) -> Result<Option<Reason>> {
     code.map(|code| known(code, column, Reason::from_code)).transpose()
 }
 
-/// Reads a code. One that a later build may have written does not come back as something else.
+/// Reads a code. An unknown code, which a later build may have written, is an error.
 fn known<T>(code: i16, column: usize, from: impl Fn(i16) -> Option<T>) -> Result<T> {
     from(code).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, code.into()))
 }

@@ -1,4 +1,4 @@
-//! Reads for those who look on: the newest records of names, names by a text, and counts by time.
+//! Reads for observers: the newest records of names, names by a text, and counts by time.
 
 use rusqlite::{Connection, Row, params};
 

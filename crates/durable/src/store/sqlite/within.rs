@@ -33,8 +33,8 @@ pub fn insert(transaction: &Transaction<'_>, timers: &[NewTimer]) -> Result<Vec<
     Ok(timers::insert(transaction, link::wall_now(), timers)?)
 }
 
-/// Ends attempts in a transaction of the caller's, as [`Store::finish`](crate::Store::finish) does,
-/// except that one which has ended before is [`Fenced`](Finished::Fenced).
+/// Ends attempts in the caller's transaction, like [`Store::finish`](crate::Store::finish), except
+/// that an attempt that has ended before is [`Fenced`](Finished::Fenced).
 ///
 /// The caller's writes in that transaction take effect once, provided that it is rolled back unless
 /// the answer is [`Accepted`](Finished::Accepted): then an attempt that is no longer this lease's

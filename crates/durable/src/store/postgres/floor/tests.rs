@@ -26,11 +26,11 @@ fn a_floor_is_behind_now_and_at_what_is_too_much() {
     let found = |count: u64| (0..count).map(|n| (at(n / 2), Id(n.into()))).collect::<Vec<_>>();
     floor.set(at(20), found(30).into_iter());
     assert_eq!(floor.from, Some(at(10)));
-    // Those that are due from then on are found by the index.
+    // Timers due from then on are found by the index.
     assert_eq!(floor.behind, (0..20).map(Id).collect::<Vec<_>>());
     floor.set(at(9_000), found(1_000).into_iter());
     assert_eq!((floor.from, floor.behind.len()), (Some(at(8_990)), MOST));
-    // Of those that are due with the one too many, none is known.
+    // Timers due together with the one too many are not known.
     floor.set(at(9_000), found(1_002).into_iter());
     assert_eq!((floor.from, floor.behind.len()), (Some(at(500)), MOST));
     floor.set(at(9_000), found(1_000).into_iter().map(|(due, id)| (due.min(at(499)), id)));
@@ -84,11 +84,11 @@ fn a_walk_goes_down_from_the_floor_and_sets_one_where_there_is_none() {
     assert_eq!(floor.from, Some(at(1_000_000_000)));
     assert_eq!((floor.behind.len(), floor.behind[0]), (parts, Id(999_999_999)));
     assert!((5..15).contains(&parts), "{parts}");
-    // It was quick: the next has one part. What it finds is known besides, wherever it is due.
+    // It was quick: the next has one part. Its timers are known besides, wherever they are due.
     floor.set(at(1_000_000_020), [(at(7), Id(7))].into_iter());
     assert!(floor.take(part(1_000_000_010, 1, &[5])));
     assert_eq!((floor.behind.clone(), floor.from), (vec![Id(7), Id(5)], Some(at(1_000_000_010))));
-    // One that was not quick is followed by one of short parts.
+    // A slow part is followed by short ones.
     assert!(floor.take(part(1_000_000_010, 60, &[])));
     assert_eq!(floor.walk.span, Some(SECOND * 10));
 }
@@ -101,10 +101,10 @@ fn a_part_with_too_many_timers_lowers_the_floor() {
     assert!(!floor.take(part(5_000, 1, &many)));
     floor.walk.span = None;
     assert!(floor.take(part(2_000, 1, &[1_000])));
-    // What was known before is due later.
+    // The timers known before are due later.
     assert_eq!(floor.from, Some(at(2_000)));
     assert_eq!((floor.behind.len(), floor.behind[0]), (1, Id(1_000)));
-    // Where there is a floor, what was known before is not forgotten.
+    // Where there is a floor, known timers are not forgotten.
     let mut floor = Floor::default();
     floor.set(at(9_010), [(at(8_995), Id(8_995))].into_iter());
     assert!(!floor.take(part(9_000, 1, &many)));
@@ -141,13 +141,13 @@ fn parts_get_shorter_where_they_are_slow_and_longer_again() {
     let shortest = Duration::from_micros(1);
     assert_eq!(first(shortest, SECOND), Some(shortest));
     assert_eq!(first(shortest, milli), Some(shortest * 4));
-    // One that is as slow though it is shorter, or longer; and one that is as much quicker.
+    // A part as slow though it is shorter, or longer; and one that is as much quicker.
     assert_eq!(next(Some((SECOND * 8, PART * 3)), (SECOND * 2, PART * 3)), Some(SECOND * 8));
     assert_eq!(next(Some((SECOND * 2, PART * 3)), (SECOND * 8, PART * 3)), Some(SECOND * 32));
     assert_eq!(next(Some((SECOND * 8, PART * 8)), (SECOND * 2, PART * 2)), Some(SECOND));
     // The same span again says nothing more.
     assert_eq!(next(Some((SECOND, PART)), (SECOND, PART * 2)), Some(SECOND / 2));
-    // One that the server has ended.
+    // A part that the server has ended.
     let mut floor = Floor::default();
     floor.walk.span = None;
     floor.narrow();
@@ -156,8 +156,8 @@ fn parts_get_shorter_where_they_are_slow_and_longer_again() {
     assert_eq!(floor.walk.span, Some(SECOND * 10 / 16));
 }
 
-/// Walks to the end through `dense` seconds. What is dead in one of them takes the server `each`,
-/// and a part takes `least` besides. Returns how many parts there are, and the time of the longest.
+/// Walks to the end through `dense` seconds. The dead rows of each take the server `each`, and a
+/// part takes `least` besides. Returns the number of parts, and the time of the longest.
 fn walked(least: Duration, dense: u64, each: Duration) -> (u32, Duration) {
     const START: u64 = 1_000_000_000;
     let mut floor = Floor::default();
@@ -260,7 +260,7 @@ fn looks_know_what_they_have_found_and_walks_find_the_rest() {
     }
     assert_eq!(looked(&mut link, true, NOTHING).unwrap(), [hidden, first]);
     let oldest = insert(&database, 90_000_000);
-    // A look that the server ends leaves what is known.
+    // A look that the server ends leaves the known timers.
     let mut lock = database.client();
     lock.batch_execute("BEGIN; LOCK TABLE tourbillon.timer").unwrap();
     assert!(looked(&mut link, true, IMPATIENT).is_err());

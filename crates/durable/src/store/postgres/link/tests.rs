@@ -6,9 +6,9 @@ use super::super::schema::migrate;
 use super::*;
 use crate::error::StoreErrorKind::{Conflict, Invalid, Schema, Unavailable};
 
-/// Codes, each with what a caller can do about it, and whether the connection may be used again.
+/// Codes, each with the caller's remedy, and whether the connection may be used again.
 const MEANINGS: [(&str, StoreErrorKind, bool); 34] = [
-    // What a concurrent transaction has or did: serialization, a deadlock, a lock.
+    // Conflicts with a concurrent transaction: serialization, a deadlock, a lock.
     ("40001", Conflict, true),
     ("40P01", Conflict, true),
     ("55P03", Conflict, true),
@@ -19,7 +19,7 @@ const MEANINGS: [(&str, StoreErrorKind, bool); 34] = [
     ("42P01", Schema, true),
     ("42703", Schema, true),
     ("42883", Schema, true),
-    // What the server would refuse again: permission, syntax, an ambiguous or unknown name, values,
+    // Refusals that a repeat meets again: permission, syntax, an ambiguous or unknown name, values,
     // constraints, limits.
     ("42501", Invalid, true),
     ("42601", Invalid, true),
@@ -61,7 +61,7 @@ fn codes_mean_what_a_caller_can_do() {
     }
 }
 
-/// Statements that this server refuses, each with the meaning and what the error says.
+/// Statements that this server refuses, each with its meaning and the text of the error.
 const REFUSED: [(&str, StoreErrorKind, &str); 9] = [
     ("SELECT * FROM public.secret", Invalid, "permission denied for table secret"),
     ("SELECT FROM WHERE", Invalid, "syntax error at or near \"WHERE\""),
