@@ -21,7 +21,7 @@ use crate::Result;
 use crate::children::Process;
 use crate::database::Address;
 
-/// The kind of all timers but those that hang.
+/// The kind of all timers except hanging ones.
 const KIND: &str = "bench";
 
 /// The kind whose first attempts never end.
@@ -37,7 +37,7 @@ pub struct Options {
     pub store: String,
     /// Number of nodes.
     pub nodes: u32,
-    /// Connections by which a node claims.
+    /// Connections for a node's claims.
     pub connections: usize,
     /// Number of timers.
     pub timers: usize,
@@ -49,7 +49,7 @@ pub struct Options {
     pub is_shuffled: bool,
     /// True if the server writes all pages to the disk after the inserts.
     pub checkpoint: bool,
-    /// Time for which the nodes let a due timer wait for others; the engine's default if not given.
+    /// Wait of a due timer for others; the engine's default if not given.
     pub claim_linger: Option<Duration>,
     /// Program of another build, which every second node runs.
     pub beside: Option<PathBuf>,
@@ -60,7 +60,7 @@ pub struct Options {
 pub struct Bench {
     /// Its name.
     pub name: &'static str,
-    /// Name of what is measured.
+    /// Name of the measurement.
     pub what: &'static str,
     /// Default number of timers, and of seconds.
     pub default: (usize, u64),
@@ -198,7 +198,7 @@ pub fn run(bench: &Bench, options: &Options) -> Result<()> {
 struct Run {
     options: Options,
     address: Address,
-    /// For what the nodes measure.
+    /// For the nodes' measurements.
     folder: PathBuf,
 }
 
@@ -233,7 +233,7 @@ impl Run {
         self.folder.join(format!("node-{number}"))
     }
 
-    /// Ends the nodes, and puts together what they measured.
+    /// Ends the nodes, and joins their measurements.
     fn end_nodes(&self, nodes: Vec<Process>) -> Result<Measured> {
         nodes.into_iter().try_for_each(Process::end)?;
         let mut all = Measured::default();
@@ -303,7 +303,7 @@ impl Measured {
         Ok(Quantiles([at(500), at(990), at(999), at(1_000)]))
     }
 
-    /// Longest time in which a timer was due and none started.
+    /// Returns the longest time with a due timer and no start.
     fn longest_pause(&self) -> Duration {
         let (mut longest, mut next, mut first_due) = (0, i64::MAX, i64::MAX);
         for (at, due) in self.starts.iter().rev() {
@@ -314,7 +314,7 @@ impl Measured {
         Duration::from_micros(longest.max(0).unsigned_abs())
     }
 
-    /// What timers cost the nodes.
+    /// Costs of the timers for the nodes.
     fn own_costs(&self) -> String {
         let each = |sum: f64| sum / self.starts.len() as f64;
         let processor = each(self.processor.as_micros() as f64);
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(pause(&[(12, 10)]), micros(2));
         // Nothing is due from 12 to 100.
         assert_eq!(pause(&[(12, 10), (103, 100)]), micros(3));
-        // One that starts last is due first.
+        // The timer that starts last is due first.
         assert_eq!(pause(&[(12, 10), (103, 100), (104, 50)]), micros(53));
         assert_eq!(pause(&[(12, 10), (40, 10), (103, 10)]), micros(63));
     }

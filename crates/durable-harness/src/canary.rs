@@ -17,8 +17,8 @@ use crate::log::{Line, Log, STALL_US, Stamp};
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// Multiple of its lease for which a node trusts it that ignores it: past the longest freeze. After
-/// that it joins again.
+/// Multiple of its lease that a faulty node trusts: past the longest freeze. After that it joins
+/// again.
 const TRUST: u32 = 4;
 
 /// Beats for which such a node does not notice that its lease has ended.
@@ -50,7 +50,7 @@ macro_rules! bugs {
                 match self { $(Self::$variant => $faults,)* }
             }
 
-            /// What the checker says of it: one of these at least.
+            /// The checker's verdicts on it, at least one.
             pub const fn verdicts(self) -> &'static [Verdict] {
                 match self { $(Self::$variant => &[$(Verdict::$verdict,)*],)* }
             }
@@ -67,11 +67,11 @@ bugs! {
         shows OutOfOrder | SecondStart | AfterDone | AfterRecord | AfterCancel | AfterDisable,
     /// A scan continues from where the one before ended, and does not come back.
     CursorInsteadOfSet = "cursor-instead-of-set" with "" shows Unfinished,
-    /// Nothing is read but what the node was notified of.
+    /// Timers are read only after a notice.
     NotifyTrusted = "notify-trusted" with "" shows Unfinished,
-    /// Scans begin at a floor, and forget what is due before it.
+    /// Scans begin at a floor, and forget timers due before it.
     FloorTrusted = "floor-trusted" with "freeze-long" shows Unfinished,
-    /// A repeat that finds what it was to write does not wait for the standby.
+    /// A repeat that finds its write done does not wait for the standby.
     WaitLeftOut = "wait-left-out" with "" shows Lost,
 }
 
@@ -91,7 +91,7 @@ impl Bug {
         self == Self::WaitLeftOut
     }
 
-    /// Returns the time for which the engine trusts a lease of this length.
+    /// Returns the engine's trust in a lease of this length.
     pub(crate) fn trust(self, lease: Duration) -> Duration {
         if self == Self::LeaseIgnored { lease * TRUST } else { lease }
     }
@@ -113,13 +113,13 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Returns those of a node whose log says how its beats were answered.
+    /// Returns the marks of a node that logs the answers to its beats.
     pub(crate) fn logged(log: &Arc<Log>, node: u32) -> Self {
         Self { log: Some((log.clone(), node)), ..Self::default() }
     }
 
     /// Logs a beat that the database did not answer in time, or whose lease was over. The nemesis
-    /// reads the clock, and may be answered all the time where those who write wait.
+    /// reads the clock, and may be answered all the time while writers wait.
     fn log_beat(&self, from: Stamp, answer: &Result<Option<Beat>>) {
         let (Some((log, node)), to) = (&self.log, Stamp::now()) else { return };
         if answer.is_err() || to.0 - from.0 > STALL_US {
@@ -196,7 +196,7 @@ impl Store for Tap {
     fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
         let is_notified = self.marks.is_notified.clone();
         self.store.listen(Arc::new(move |notice| {
-            // ORDERING: Relaxed; what a notice names is in the database.
+            // ORDERING: Relaxed; the data behind a notice is in the database.
             is_notified.store(true, Ordering::Relaxed);
             heard(notice);
         }))

@@ -1,10 +1,10 @@
 //! Decides from the logs of a run and its final tables alone whether the promises were kept.
 //!
 //! The checker knows nothing of engines and stores. It trusts the stamps of the logs, which are of
-//! one clock, and the nemesis's readings of the database's clock. What it cannot know it counts in
-//! favour of the run: an answer that was lost may mean either, and a start is early only if the
-//! database's clock, by every reading around it, cannot have shown the time yet.
-//! [`Report::tolerance_us`] is how uncertain the worst of those readings was.
+//! one clock, and the nemesis's readings of the database's clock. Uncertainty counts in favour of
+//! the run: a lost answer may mean either, and a start is early only if the database's clock, by
+//! every reading around it, cannot have shown the time yet. [`Report::tolerance_us`] is the
+//! uncertainty of the worst of those readings.
 //!
 //! A timer, and a schedule, is changed by one client only, one call after the other.
 
@@ -69,7 +69,7 @@ verdicts! {
     SecondStart = "second-start",
     /// Two attempts completed.
     CompletedTwice = "completed-twice",
-    /// The record contradicts what handlers and clients did.
+    /// The record contradicts handlers and clients.
     WrongRecord = "wrong-record",
     /// An attempt is for a time that the timer did not have any more, or never had.
     WrongTime = "wrong-time",
@@ -105,9 +105,9 @@ pub struct Report {
     pub required: usize,
     /// Number of attempts that started.
     pub attempts: usize,
-    /// Number of attempts that were a second or later one of their timer.
+    /// Number of attempts after the first of their timer.
     pub repeated: usize,
-    /// Number of those that were excused by a fault alone.
+    /// Number of these that were excused by a fault alone.
     pub excused: usize,
     /// Number of faults that were injected.
     pub faults: usize,
@@ -117,7 +117,7 @@ pub struct Report {
     pub calls: usize,
     /// Number of those without an answer.
     pub unknown: usize,
-    /// Time by which a start can be early without being found, in microseconds.
+    /// Greatest undetected earliness of a start, in microseconds.
     pub tolerance_us: i64,
 }
 

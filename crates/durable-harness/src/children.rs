@@ -61,10 +61,10 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended cannot be killed, and need not be.
+        // A process that has ended cannot be killed, and need not be.
         let _ = self.0.kill();
         let _ = self.0.wait();
-        // What a killed process leaves that had its clock set off.
+        // Left over by a killed process with a shifted clock.
         for name in ["faketime_shm", "sem.faketime_sem"] {
             let _ = std::fs::remove_file(format!("/dev/shm/{name}_{}", self.0.id()));
         }

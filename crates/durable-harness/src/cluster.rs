@@ -22,7 +22,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// The one that the environment names.
+    /// Returns the cluster that the environment names.
     pub(crate) fn from_environment() -> Result<Self> {
         let named = |name: &str| {
             let error = || format!("{name} is not set: run it by ci/durable-postgres.sh");
@@ -56,7 +56,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stops the server: `fast` ends what runs, `immediate` does not even write it down.
+    /// Stops the server: `fast` ends running statements, `immediate` does not even write its state
+    /// down.
     pub(crate) fn stop(&self, mode: &str) -> Result<()> {
         self.control(&["stop", "-m", mode])
     }

@@ -14,7 +14,7 @@ use tourbillon_durable::store::{NewTimer, Postgres, Sqlite};
 
 use crate::Result;
 
-/// Time for which a database that is not there is tried.
+/// Time in which a missing database is tried again.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const SIZES: &str = "\
@@ -22,7 +22,7 @@ const SIZES: &str = "\
            (pg_current_wal_insert_lsn() - '0/0')::bigint \
     FROM pg_stat_user_tables WHERE relid = 'timer'::regclass";
 
-/// Parameter of an address, the only one that it may have.
+/// Parameter of an address, the only permitted one.
 const SCHEMA: &str = "?schema=";
 
 /// Sizes and costs of a database. For SQLite, only its files are known.
@@ -105,13 +105,13 @@ impl Address {
         }
     }
 
-    /// Returns the addresses at which the servers listen.
+    /// Returns the servers' addresses.
     pub(crate) fn servers(&self) -> Result<Vec<SocketAddr>> {
         let (from, to) = self.host().ok_or("the address has no host and port")?;
         Ok(self.0[from..to].split(',').map(str::parse).collect::<std::result::Result<_, _>>()?)
     }
 
-    /// Returns the address at which the only server listens.
+    /// Returns the only server's address.
     pub(crate) fn server(&self) -> Result<SocketAddr> {
         match self.servers()?[..] {
             [server] => Ok(server),
@@ -161,7 +161,7 @@ impl Address {
         Ok(held.rollback()?)
     }
 
-    /// Begins to read and does not end: what is deleted from now on stays in the tables.
+    /// Begins to read and does not end: rows deleted from now on stay in the tables.
     pub(crate) fn snapshot(&self) -> Result<Snapshot> {
         if let Some(path) = self.file() {
             let file = rusqlite::Connection::open(path)?;
@@ -175,8 +175,8 @@ impl Address {
         Ok(Snapshot { _file: None, _server: Some(client) })
     }
 
-    /// Removes what has been deleted from the table of timers, for as long as it takes; SQLite does
-    /// that by itself.
+    /// Removes deleted rows from the table of timers, for as long as it takes; SQLite does that by
+    /// itself.
     pub(crate) fn vacuum(&self) -> Result<()> {
         if self.file().is_none() {
             self.client()?.batch_execute("VACUUM timer")?;
@@ -209,7 +209,7 @@ impl Address {
         })
     }
 
-    /// Returns how large the tables are, and what they have cost so far.
+    /// Returns the tables' sizes, and their costs so far.
     pub(crate) fn sizes(&self) -> Result<Sizes> {
         if let Some(path) = self.file() {
             let wal = std::fs::metadata(format!("{path}-wal")).map_or(0, |file| file.len());
@@ -226,7 +226,7 @@ impl Address {
         })
     }
 
-    /// Returns what is before the schema in the address, and the schema.
+    /// Returns the address without the schema, and the schema.
     fn schema(&self) -> (&str, &str) {
         self.0.split_once(SCHEMA).unwrap_or((&self.0, "tourbillon"))
     }

@@ -34,7 +34,7 @@ pub(crate) enum Place {
     Postgres,
     /// PostgreSQL with a standby.
     Replicated,
-    /// Several servers of PostgreSQL, and a manager that makes one of them the primary.
+    /// Several servers of PostgreSQL, and a manager that makes one the primary.
     Managed,
 }
 
@@ -92,7 +92,7 @@ faults! {
 }
 
 impl Fault {
-    /// All that there are at `place`; or those of the names, separated by commas.
+    /// Returns all faults at `place`; or the named ones, separated by commas.
     pub(crate) fn list(names: Option<&str>, place: Place) -> Result<Vec<Self>> {
         let is_fit = |fault: &&Self| place.has(**fault);
         let Some(names) = names else {
@@ -107,7 +107,7 @@ impl Fault {
             .collect()
     }
 
-    /// Returns what a proxy does for it, if it is a proxy's.
+    /// Returns the proxy's mode for it, if it is a proxy's.
     pub(crate) fn mode(self, random: &mut fastrand::Rng) -> Option<Mode> {
         Some(match self {
             Self::Cut => Mode::Cut,

@@ -22,7 +22,7 @@ use crate::log::{Answer, Line, Log, Stamp};
 use crate::node::wait_for_the_end;
 use crate::workload::{FLAKY, QUICK, RETRY, SLOW};
 
-/// Distance from its time at which a timer is cancelled or moved.
+/// Cancels and moves come this close to a timer's time.
 const NEAR_US: i64 = 40_000;
 
 /// The periods that schedules have, in milliseconds.
@@ -249,7 +249,7 @@ impl Caller {
             let after = self.random.i64(1_000_000..6_000_000);
             self.plan(after, Plan::Enable(own, false));
         } else {
-            // Until it is known what the schedule is, nothing else is done to it.
+            // Until the schedule's state is known, nothing else is done to it.
             self.plan(100_000, Plan::Upsert(own));
         }
     }
@@ -288,7 +288,7 @@ fn withdrawn(done: TimerUpdate) -> Answer {
     match done {
         TimerUpdate::Done => Answer::Done,
         TimerUpdate::Running { .. } => Answer::Running,
-        // Stale is for those that expect a version, as no call here does.
+        // Stale is for callers with an expected version; no call here has one.
         TimerUpdate::Stale | TimerUpdate::Gone => Answer::Gone,
     }
 }

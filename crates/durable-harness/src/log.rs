@@ -1,7 +1,7 @@
 //! The log of a run: each process writes one line per event.
 //!
-//! Each line is one `write` to a file opened to append, so that who is killed leaves whole lines.
-//! A line is a tag and its words, in the order of the fields of its [`Line`]; `-` is none.
+//! Each line is one `write` to a file opened to append, so that a killed process leaves whole
+//! lines. A line is a tag and its words, in the order of the fields of its [`Line`]; `-` is none.
 //! Processes stamp their lines by one clock, [`Stamp`]; the database's clock is [`Time`].
 
 mod words;
@@ -17,7 +17,7 @@ use tourbillon_durable::{NodeId, Time, TimerId};
 
 use words::{Word, choices};
 
-/// Time from which a gap is a stall, in microseconds.
+/// Least gap that is a stall, in microseconds.
 pub(crate) const STALL_US: i64 = 300_000;
 
 /// Microseconds on the host's monotonic clock, which all processes share.
@@ -84,7 +84,7 @@ choices! {
     Ended {
         /// An attempt succeeded.
         Succeeded = "succeeded",
-        /// Its attempts failed, as many as it may have.
+        /// Its attempts failed, up to the permitted number.
         Dead = "dead",
         /// Its handler gave it up.
         GivenUp = "given-up",
@@ -146,7 +146,7 @@ lines! {
         seed: u64,
         /// A node's lease, in microseconds. The effects of a fault last as much longer.
         lease_us: i64,
-        /// Lateness up to which an attempt may start with nothing in its way, in microseconds.
+        /// Lateness up to which an attempt may start without an obstacle, in microseconds.
         late_us: i64,
         /// Least number of occurrences to judge by, and of attempts.
         floor: u64,
@@ -184,10 +184,10 @@ lines! {
         /// When.
         at: Stamp,
     }
-    /// A standby became the primary that may lack what was acknowledged in between. Written by the
+    /// A standby became the primary and may lack writes acknowledged in between. Written by the
     /// nemesis, if the standby is asynchronous.
     Behind = "behind" {
-        /// Last time at which it certainly had all that was acknowledged before.
+        /// Last time at which it certainly had all acknowledged writes.
         from: Stamp,
         /// Time from which it took writes.
         to: Stamp,
@@ -201,8 +201,8 @@ lines! {
         /// Node; none for the database.
         node: Option<u32>,
     }
-    /// A node's beat was answered with the end of its lease: from then on another may start what it
-    /// runs. That excuses nothing.
+    /// A node's beat was answered with the end of its lease: from then on another may start its
+    /// running attempts. That excuses nothing.
     Unleased = "unleased" {
         /// When.
         at: Stamp,
@@ -267,8 +267,8 @@ lines! {
         name: String,
         /// Its occurrences are the multiples of this, in microseconds.
         period_us: i64,
-        /// Time after the scheduled one by which an occurrence may be due by the schedule's
-        /// policies, in microseconds; none if it may wait for others.
+        /// Greatest distance from the scheduled to the due time, by the schedule's policies, in
+        /// microseconds; none if an occurrence may wait for others.
         slack_us: Option<i64>,
     }
     /// A client enables or disables a schedule.
@@ -308,7 +308,7 @@ lines! {
     }
     /// A handler starts.
     Start = "start" {
-        /// Before the worker was asked that yielded the attempt. So what the worker knew is no
+        /// Stamp before the worker was asked for the attempt. So the worker's knowledge is no
         /// older, also if the process was stopped right after it.
         at: Stamp,
         /// When the handler had the attempt.
@@ -424,7 +424,7 @@ impl Log {
     ///
     /// # Panics
     ///
-    /// If it cannot be written: what is not logged cannot be judged.
+    /// If it cannot be written: an event that is not logged cannot be judged.
     pub fn write(&self, line: &Line) {
         let text = format!("{line}\n");
         let written = (&self.0).write(text.as_bytes()).expect("the log cannot be written");

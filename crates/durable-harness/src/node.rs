@@ -1,4 +1,4 @@
-//! A node as a process: an engine, and handlers that log what they do.
+//! A node as a process: an engine, and handlers that log their work.
 
 use std::future::poll_fn;
 use std::io::Read;
@@ -17,7 +17,7 @@ use crate::database::Address;
 use crate::log::{How, Label, Line, Log, STALL_US, Stamp, Taken};
 use crate::workload::{KINDS, conduct};
 
-/// Period at which a process checks that it runs.
+/// Period of a process's checks that it runs.
 const WATCH: Duration = Duration::from_millis(20);
 
 /// Options of a node.
@@ -33,7 +33,7 @@ pub struct Options {
     pub lease: Duration,
     /// The kinds that it has handlers for, separated by commas.
     pub kinds: String,
-    /// Connections by which it claims.
+    /// Connections for its claims.
     pub connections: usize,
     /// The bug that is switched on, if any.
     pub canary: Option<Bug>,

@@ -1,4 +1,4 @@
-//! Processor time of processes, as the kernel counts it.
+//! Processor time of processes, counted by the kernel.
 
 use std::time::Duration;
 
@@ -36,8 +36,7 @@ pub(crate) fn of(process: u32) -> Result<Duration> {
     Ok(Times::of(&process.to_string())?.own)
 }
 
-/// Returns the processor time that a process and its children have used, those that have ended
-/// among them.
+/// Returns the processor time of a process and its children, ended ones included.
 pub(crate) fn family(process: u32) -> Result<Duration> {
     let first = Times::of(&process.to_string())?;
     let mut sum = first.own + first.ended;

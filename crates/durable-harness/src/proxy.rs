@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Period at which a connection that is held up checks whether it still is.
+/// Period of a held-up connection's checks whether it still is.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Text by which a connection begins to listen.
+/// First text of a connection that listens.
 const LISTEN: &[u8] = b"LISTEN ";
 
 /// Longest time that a connection to the server may take.
@@ -23,13 +23,13 @@ pub enum Mode {
     Pass,
     /// Lets it pass this much later, each way.
     Delay(Duration),
-    /// Keeps what clients send until the mode changes.
+    /// Keeps clients' requests until the mode changes.
     HoldRequests,
-    /// Keeps what the server answers until the mode changes.
+    /// Keeps the server's answers until the mode changes.
     HoldAnswers,
     /// Keeps everything until the mode changes.
     HoldBoth,
-    /// Keeps what the server answers to those who listen until the mode changes.
+    /// Keeps the server's answers to listeners until the mode changes.
     Deafen,
     /// Closes the connections that are there, and each new one.
     Cut,
@@ -99,7 +99,7 @@ impl Proxy {
         Ok(Self { address, shared })
     }
 
-    /// Returns the address at which it listens.
+    /// Returns its own address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -155,7 +155,7 @@ impl Shared {
 }
 
 fn close(client: &TcpStream, server: &TcpStream) {
-    // One that is closed already is closed.
+    // A closed connection stays closed.
     let _ = client.shutdown(Shutdown::Both);
     let _ = server.shutdown(Shutdown::Both);
 }
@@ -215,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers each byte by the byte plus one, a proxy to it, and what it got.
+    /// A server that answers each byte by the byte plus one, a proxy to it, and the bytes it got.
     fn served() -> (Proxy, mpsc::Receiver<u8>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let proxy = Proxy::start(listener.local_addr().unwrap(), 1).unwrap();

@@ -1,4 +1,4 @@
-//! The workload that nodes and clients agree on: kinds, and what their handlers do.
+//! The workload that nodes and clients agree on: kinds, and their handlers' conduct.
 
 use std::time::Duration;
 
@@ -34,8 +34,8 @@ pub(crate) const KINDS: &[Kind] = &[
 pub(crate) const RETRY: Retry =
     Retry::new(4, Duration::from_millis(50), Duration::from_millis(500));
 
-/// Returns what the handler of `kind` does with an attempt: how long it takes, and how it ends. The
-/// same wherever it runs.
+/// Returns the handler's conduct in an attempt of `kind`: its duration and its end. The same
+/// wherever it runs.
 pub(crate) fn conduct(kind: &str, timer: TimerId, attempt: u32) -> (Duration, How) {
     let seed = timer.bits() as u64 ^ (timer.bits() >> 64) as u64 ^ u64::from(attempt) << 32;
     let mut random = fastrand::Rng::with_seed(seed);

@@ -1,4 +1,4 @@
-//! What timers cost the server: its processors' time, and its log.
+//! Costs of timers for the server: its processors' time, and its log.
 
 use std::thread;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use super::{Run, now};
 use crate::Result;
 use crate::cluster::Cluster;
 
-/// Bytes of the log between two positions, and those of them that are images of whole pages.
+/// Bytes of the log between two positions, and how many of them are images of whole pages.
 const LOG: &str = "\
     SELECT sum(record_size)::int8, sum(fpi_size)::int8 \
     FROM (SELECT * FROM pg_get_wal_stats($1::text::pg_lsn, $2::text::pg_lsn)) AS kinds";
 
-/// Costs of a server up to a moment. Of SQLite, which has none, nothing.
+/// Costs of a server up to a moment. SQLite has none.
 pub(super) struct Costs(Option<Server>);
 
 struct Server {
@@ -33,7 +33,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns what the server has cost so far.
+    /// Returns the server's costs so far.
     pub(super) fn costs(&self) -> Result<Costs> {
         if !self.address.is_postgres() {
             return Ok(Costs(None));
@@ -44,13 +44,13 @@ impl Run {
         Ok(Costs(Some(Server { processor, position: row.get(0) })))
     }
 
-    /// Waits until `moment`, and returns what the server has cost by then.
+    /// Waits until `moment`, and returns the server's costs by then.
     pub(super) fn costs_at(&self, moment: Time) -> Result<Costs> {
         thread::sleep(moment.since(now()));
         self.costs()
     }
 
-    /// Describes what `count` timers have cost between two moments.
+    /// Describes the costs of `count` timers between two moments.
     pub(super) fn between(&self, before: &Costs, after: &Costs, count: usize) -> Result<String> {
         let (Some(before), Some(after)) = (&before.0, &after.0) else { return Ok(String::new()) };
         let mut client = self.address.client()?;

@@ -23,17 +23,17 @@ const PREFETCH: usize = 10_000;
 pub struct NodeOptions {
     /// The address of the database.
     pub store: String,
-    /// The file for what it measures.
+    /// The file for its measurements.
     pub out: String,
-    /// Connections by which it claims.
+    /// Connections for its claims.
     pub connections: usize,
     /// Its lease.
     pub lease: Duration,
-    /// Time for which it lets a due timer wait for others; the engine's default if not given.
+    /// Wait of a due timer for others; the engine's default if not given.
     pub claim_linger: Option<Duration>,
 }
 
-/// Runs the node until the standard input ends, then writes what it measured.
+/// Runs the node until the standard input ends, then writes its measurements.
 ///
 /// # Errors
 ///
@@ -68,8 +68,8 @@ pub fn run(options: &NodeOptions) -> Result<()> {
     Ok(std::fs::write(&options.out, text)?)
 }
 
-/// Completes each attempt at once. Returns when each started, and what it was scheduled for: an
-/// occurrence that is made late is due only then.
+/// Completes each attempt at once. Returns their starts and scheduled times: an occurrence that is
+/// made late is due only then.
 fn carry_out(mut worker: Worker) -> thread::JoinHandle<Vec<(i64, i64)>> {
     thread::spawn(move || {
         let mut starts = Vec::new();

@@ -73,7 +73,7 @@ fn wait_until_done(run: &Run, end: Time) -> Result<()> {
     while is_to_be_made()? {
         thread::sleep(Duration::from_millis(100));
     }
-    // What was made late is due as it was made.
+    // A timer made late is due when it is made.
     let (first, made) = (TimerQuery::new().limit(1), now());
     while store.timers(&first)?.first().is_some_and(|timer| timer.new.due <= made) {
         thread::sleep(Duration::from_millis(100));

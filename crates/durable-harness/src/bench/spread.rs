@@ -1,4 +1,4 @@
-//! Lateness, rates, and what the tables become of it.
+//! Lateness, rates, and the growth of the tables.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ pub(super) fn drain(run: &Run) -> Result<String> {
     let after = run.costs()?;
     let mut measured = run.end_nodes(nodes)?;
     measured.quantiles(count)?;
-    // From the first start to the last: without what a node takes to start.
+    // From the first start to the last: without a node's start-up time.
     let first = measured.starts[0].0;
     let last = measured.starts[count - 1].0;
     // Nor does a pause begin before the first start.
@@ -104,7 +104,7 @@ fn insert_and_fire(run: &Run, nodes: Vec<Process>, held: Option<Snapshot>) -> Re
         thread::sleep(AHEAD + START);
         after = Some(run.address.sizes()?);
         drop(snapshot);
-        // A list of timers walks over what the snapshot has kept, and is given up after a while.
+        // A list of timers walks over rows kept by the snapshot, and is given up after a while.
         run.address.vacuum()?;
     }
     run.wait_until_done(&mut *store)?;

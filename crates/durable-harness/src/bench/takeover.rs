@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{HANGS, Run, fill, now, timer};
 use crate::Result;
 
-/// Time that nodes take to start, and to claim what is due.
+/// Time for nodes to start, and to claim due timers.
 const START: Duration = Duration::from_secs(3);
 
 /// Timers that become due a second, after the kill.
@@ -38,7 +38,7 @@ pub(super) fn takeover(run: &Run) -> Result<String> {
             return Err("a node ended by itself".into());
         }
     }
-    // A node that ends hands over what it holds, too.
+    // A node that ends hands over its attempts, too.
     let ending = now();
     let measured = run.end_nodes(nodes)?;
     let again: Vec<_> = measured.again.iter().filter(|at| **at < ending).collect();

@@ -117,7 +117,7 @@ fn identities(history: &History, key: &Key, facts: &Facts, report: &mut Report) 
     }
 }
 
-/// Requires that what is recorded was done by an attempt, or never started.
+/// Requires that a record comes from an attempt, or that none ever started.
 fn founded(history: &History, key: &Key, facts: &Facts, record: &Record, report: &mut Report) {
     let ended_by = |wanted: How| {
         facts.attempts.iter().any(|attempt| {

@@ -1,4 +1,4 @@
-//! The database's clock: what it can have shown at a time of the host's.
+//! The database's clock: the range of its time at a time of the host's.
 
 use tourbillon_durable::Time;
 
@@ -9,8 +9,8 @@ const ROUNDING_US: i64 = 1;
 
 /// Readings of the database's clock.
 ///
-/// Between two of them its distance from the host's lies between what they allow: the two may drift
-/// apart, but do not leap and come back in between.
+/// Between two readings, its distance from the host's lies between the distances that they allow:
+/// the two may drift apart, but do not leap and come back in between.
 pub(super) struct Clock(Vec<Reading>);
 
 #[derive(Clone, Copy)]

@@ -110,12 +110,12 @@ pub(super) struct Call {
     pub(super) returned: Stamp,
     pub(super) answer: Answer,
     pub(super) running: Vec<TimerId>,
-    /// True if it was answered, and a failover may have lost what it did.
+    /// True if it was answered, and a failover may have lost its effect.
     pub(super) is_undone: bool,
 }
 
 impl Call {
-    /// Takes it for one without an answer if a failover may have lost what it did.
+    /// Treats it as unanswered if a failover may have lost its effect.
     fn may_be_lost(&mut self, (from, to): (Stamp, Stamp)) {
         let is_nothing = matches!(self.answer, Answer::Refused | Answer::Running);
         if !is_nothing && self.invoked <= to && from <= self.returned {
@@ -148,20 +148,20 @@ pub(super) struct History<'a> {
     pub(super) clock: Clock,
     /// Time by which everything that was due has an outcome.
     pub(super) end: Stamp,
-    /// Calls by name, in the order in which they were made.
+    /// Calls by name, in the order of their making.
     pub(super) calls: BTreeMap<String, Vec<Call>>,
     pub(super) facts: BTreeMap<Key, Facts>,
     troubles: Vec<Trouble>,
     /// Times of the answers that a node's lease was over.
     unleased: Vec<(Stamp, u32)>,
-    /// Times from which a failover may have lost what was acknowledged, to where it took place.
+    /// Times from the first loss of a failover, of acknowledged writes, to the failover itself.
     behind: Vec<(Stamp, Stamp)>,
     pub(super) lease_us: i64,
     pub(super) late_us: i64,
     pub(super) floor: u64,
     /// Attempts of a kind that a process carries out at a time.
     pub(super) handlers: BTreeMap<(Label, &'a str), u32>,
-    /// Time after the scheduled one by which the occurrences of a schedule may be due.
+    /// Greatest distance from the scheduled to the due time of a schedule's occurrences.
     pub(super) slacks: BTreeMap<&'a str, i64>,
 }
 
@@ -223,9 +223,9 @@ impl<'a> History<'a> {
         })
     }
 
-    /// Returns whether a failover may have lost what was done at `at` to an occurrence that was due
-    /// at `due`. A claim may be used after the failover, too; but what was not due by then was not
-    /// claimed before.
+    /// Returns whether a failover may have lost a write at `at` to an occurrence that was due at
+    /// `due`. A claim may be used after the failover, too; but an occurrence not due by then was
+    /// not claimed before.
     pub(super) fn is_behind(&self, at: Stamp, due: Time) -> bool {
         let due = self.clock.stamps(due).0;
         self.behind.iter().any(|(from, to)| at >= *from && due <= *to)

@@ -41,7 +41,8 @@ fn ready(
         }
         ready = ready.max(call.returned);
     }
-    // One that neither ended nor was handed back met a fault, or is a second start without one.
+    // An attempt that neither ended nor was handed back met a fault, or is a second start without
+    // one.
     Some(before.and_then(ended).map_or(ready, |ended| ready.max(ended)))
 }
 

@@ -85,7 +85,7 @@ fn times(key: &Key, calls: &[Call], facts: &Facts, report: &mut Report) {
     }
 }
 
-/// The times that the timer can have at `at`. One that was lost on the way can come at any time.
+/// The possible times of the timer at `at`. A lost call can be carried out at any time.
 fn wishes(calls: &[Call], at: Stamp) -> Vec<Time> {
     let (mut certain, mut possible) = (Vec::new(), Vec::new());
     for call in calls.iter().filter(|call| call.invoked <= at) {

@@ -1,4 +1,4 @@
-//! The rules for schedules: which occurrences there are, and what becomes of them.
+//! The rules for schedules: their occurrences, and the ends of these.
 
 use std::collections::BTreeMap;
 
@@ -46,10 +46,10 @@ pub(super) fn check(history: &History, report: &mut Report) {
     }
 }
 
-/// Returns the phases of the schedule, by what its client knows.
+/// Returns the phases of the schedule, by its client's knowledge.
 fn phases(calls: &[Call]) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
-    // What is in force, or would be if the schedule were enabled; and whether that is certain.
+    // The period in force, or in force if the schedule were enabled; and whether that is certain.
     let (mut periods, mut on, mut is_certain) = (Vec::new(), false, true);
     // A change of the times keeps a switch that its client takes for another.
     let mut is_switch_undone = false;
@@ -120,7 +120,7 @@ fn asked(history: &History, key: &Key, (time, phases): (Time, &[Phase]), report:
         let is_then = phase.from <= to && from <= next;
         is_then && phase.periods.iter().any(|period| time.as_micros() % (*period).max(1) == 0)
     };
-    // What lies ahead of the last reading was never due.
+    // Times ahead of the last reading were never due.
     let is_ahead = history.clock.most(history.end) < time;
     if !is_ahead && !phases.iter().enumerate().any(is_of) {
         report.add(Verdict::Unasked, key, "the schedule did not have it");
@@ -140,7 +140,7 @@ fn after_disable(
         }
         let is_on = |call: &&Call| matches!(call.op, Op::Every(_) | Op::Enable(true));
         let on = calls[place..].iter().find(is_on).map_or(Stamp(i64::MAX), |call| call.invoked);
-        // What was pending then stays away for ever.
+        // Timers that were pending then stay away for ever.
         let is_old = time < history.clock.least(off.invoked);
         for attempt in &facts.attempts {
             let is_exempt = off.running.contains(&attempt.timer);
@@ -213,7 +213,7 @@ fn excused(
             let periods = calls.iter().filter(|call| call.may_have()).filter_map(|call| {
                 if let Op::Every(period) = call.op { Some(period) } else { None }
             });
-            // What is found late is missed only if the next is due too.
+            // A late occurrence is missed only if the next is due too.
             if periods.min().is_some_and(|period| found_us < u128::from(period.unsigned_abs())) {
                 report.add(Verdict::SkippedFreely, key, "missed, and the next was not due yet");
             }
@@ -235,7 +235,8 @@ fn excused(
         Ended::TimerUpdate | Ended::Cancelled => {
             let changes = |op| matches!(op, Op::Enable(false) | Op::Every(_) | Op::Cancel);
             let mut calls = calls.iter().filter(|call| changes(call.op));
-            // What ran when it was taken back is recorded once it is known not to complete.
+            // An attempt that ran when its timer was taken back is recorded once it is known not to
+            // complete.
             let since = if record.attempts == 0 { recorded.0 } else { due.0 };
             if !calls.any(|call| call.may_have_within((since, recorded.1))) {
                 report.add(Verdict::WrongRecord, key, "nobody took it back then");

@@ -94,8 +94,8 @@ impl Storm {
         Ok(())
     }
 
-    /// Runs the manager's program, with a number that selects what it does. It returns once there
-    /// is a primary and a standby again.
+    /// Runs the manager's program, with a number that selects its action. It returns once there is
+    /// a primary and a standby again.
     fn manage(&mut self) -> Result<()> {
         let program = self.options.manager.as_ref().ok_or("there is no manager")?;
         let choice = self.random.u32(..).to_string();
@@ -130,7 +130,7 @@ impl Storm {
         struck.iter().for_each(|proxy| proxy.set(mode));
         thread::sleep(span);
         struck.iter().for_each(|proxy| proxy.set(Mode::Pass));
-        // What was on its way arrives.
+        // Bytes on their way arrive.
         if let Mode::Delay(span) = mode {
             thread::sleep(span);
         }

@@ -21,11 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
 /// Number of times that all processes of the primary are ended while the standby is cut off, and
-/// the pause before each. What waits for the standby is then committed without it.
+/// the pause before each. Commits that wait for the standby are then made without it.
 const ENDED: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Time for which the primary answers nothing before it is replaced.
+/// Silence of the primary before it is replaced.
 const HUNG: Duration = Duration::from_secs(1);
 
 /// Time for which there is load on the new primary before the run ends.
@@ -36,7 +36,7 @@ const AFTER: Duration = Duration::from_secs(2);
 pub enum Mode {
     /// Commits wait for the standby: a failover loses nothing that was acknowledged.
     Synchronous,
-    /// Commits do not wait: a failover loses what the standby did not have.
+    /// Commits do not wait: a failover loses writes that the standby lacks.
     Asynchronous,
 }
 
@@ -52,7 +52,7 @@ impl FromStr for Mode {
     }
 }
 
-/// A standby, and the link by which it gets the primary's log.
+/// A standby, and its link to the primary's log.
 pub(super) struct Standby {
     mode: Mode,
     /// A database that both servers have had from the start.

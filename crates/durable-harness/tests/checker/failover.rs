@@ -1,4 +1,4 @@
-//! Runs in which a standby became the primary that lacked what was acknowledged last.
+//! Runs in which a standby became the primary without the last acknowledged writes.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use tourbillon_durable_harness::log::{Answer, How, Line, Stamp};
 use crate::good::{MS, Run, SECOND, good};
 use crate::verdicts;
 
-/// Time from which the standby may lack what was acknowledged, and when it took over.
+/// Start of the standby's possible losses, and the time of its takeover.
 const FROM: i64 = 14 * SECOND;
 const TO: i64 = 17 * SECOND;
 
-/// Verdicts on the good run and what is added to it, with and without such a failover.
+/// Verdicts on the good run with an addition, with and without such a failover.
 fn judged(add: impl FnOnce(&mut Run)) -> [BTreeSet<Verdict>; 2] {
     let mut run = Run { lines: good(), calls: 1_000, timers: 1_000 };
     let (number, name) = (1_000, "fail-over".to_owned());

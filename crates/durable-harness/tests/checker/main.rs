@@ -1,4 +1,4 @@
-//! The checker passes good logs, and names what is wrong with each kind of bad one.
+//! The checker passes good logs, and names the fault of each kind of bad one.
 
 mod failover;
 mod good;

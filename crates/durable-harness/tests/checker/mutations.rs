@@ -20,7 +20,7 @@ fn without(is_gone: impl Fn(&Line) -> bool) -> Vec<Line> {
     good().into_iter().filter(|line| !is_gone(line)).collect()
 }
 
-/// The good run and what is done to it further.
+/// The good run with an addition.
 fn and(add: impl FnOnce(&mut Run, &dyn Fn(&str, i64) -> Timer)) -> Vec<Line> {
     let mut run = Run { lines: good(), calls: 1_000, timers: 1_000 };
     let known = good();
@@ -70,7 +70,7 @@ fn ended(name: &'static str, at: i64, to: Ended) -> Vec<Line> {
     })
 }
 
-/// The good run, in which the one that was overlapped is recorded and answered at these times.
+/// The good run, whose overlapped occurrence is recorded and answered at these times.
 pub(crate) fn overlapped(recorded_at: i64, answered: Option<i64>) -> Vec<Line> {
     let (name, at) = ("tock", 4 * SECOND);
     let is_it = |line: &&Line| is_record(line, name, at);
