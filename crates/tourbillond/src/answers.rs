@@ -1,9 +1,9 @@
 //! [`Answers`]: the memory of answers that clients have not read yet.
 //!
 //! An answer takes memory until the system has it for sending, and a client that does not read can
-//! have it take that for as long as a write may last. So answers have a bounded amount of memory
-//! together. What is to be large is not made before there is room for it. Who waits for room says
-//! so, and clients that do not read are cut until there is.
+//! make this last as long as a write may. So all answers share a bounded amount of memory. A large
+//! answer is made only once there is room for it. While one waits for room, clients that do not
+//! read are cut.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -48,7 +48,7 @@ pub(crate) struct Held {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted;
 
-/// A list to be made: one of [`DRAFTS`], with memory for it.
+/// A place for a list, of [`DRAFTS`], with memory for it.
 pub(crate) struct Draft {
     held: Held,
     _one: OwnedSemaphorePermit,
@@ -64,7 +64,7 @@ impl Answers {
         })
     }
 
-    /// Waits for memory for an answer of so many bytes. What needs more than there is gets all.
+    /// Waits for memory for an answer of so many bytes. An answer larger than all of it gets all.
     ///
     /// # Cancel safety
     ///
@@ -117,7 +117,7 @@ impl Answers {
                 granted.extend(ledger.waiting.pop_front());
             }
         }
-        // Without the lock: what nobody waits for any more is free again at once.
+        // Without the lock: grants that nobody waits for any more are free again at once.
         for (bytes, grant) in granted {
             let _ = grant.send(Held { answers: Arc::clone(self), bytes });
         }
@@ -135,7 +135,7 @@ impl fmt::Debug for Answers {
 }
 
 impl Held {
-    /// Gives back what an answer of so many bytes does not need.
+    /// Gives back the memory that an answer of so many bytes does not need.
     fn shrink_to(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
         self.bytes -= less;

@@ -1,6 +1,6 @@
 //! The service's own API: `/v1`, metrics and health, over HTTP alone.
 //!
-//! A route reads its request, asks the [catalog](crate::catalog), and turns what it returns into an
+//! A route reads its request, asks the [catalog](crate::catalog), and turns the result into an
 //! answer. [`Problem`] gives each error its status, in one place.
 
 pub(crate) mod about;

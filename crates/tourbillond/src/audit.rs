@@ -5,10 +5,10 @@
 //! commit. The file is opened for each write: whatever moves it away, the next line begins another.
 //! No line of a new file is reported before the disk has the file's name.
 //!
-//! A write that fails is continued where it stopped, by the same thread and after a pause, until
-//! the disk has all of it: nothing is appended twice. Until then [`Audit::check`] fails, and so it
-//! does while the disk answers nothing. So no change begins that the log might never have. A sync
-//! that fails ends the process: the kernel may have dropped what was written, and says so once.
+//! A failed write is continued where it stopped, by the same thread and after a pause, until all of
+//! it is on the disk: nothing is appended twice. Until then [`Audit::check`] fails, and so it does
+//! while the disk does not answer. So no change begins that the log might never have. A failed sync
+//! ends the process: the kernel may have dropped the data, and reports this only once.
 
 #[cfg(test)]
 mod tests;
@@ -139,8 +139,8 @@ impl Audit {
         waits
     }
 
-    /// Takes no further lines, and waits until those that wait are on the disk: 5 s at most. Of
-    /// lines that are lost, the log of the node says how many.
+    /// Takes no further lines, and waits for at most 5 s until the waiting ones are on the disk. If
+    /// lines are lost, the log of the node has their number.
     pub(crate) fn close(&self) {
         let lost = self.queue.close(CLOSING);
         if lost > 0 {

@@ -1,8 +1,8 @@
-//! The catalog: schedules, one-shots and runs of all apps, as the store has them.
+//! The catalog: schedules, one-shots and runs of all apps, in the store.
 //!
 //! It finds, creates, replaces, switches, removes, lists and counts, within the limits of each app.
 //! It knows neither HTTP nor tokens: [`api`](crate::api) asks on behalf of a request, and turns an
-//! [`Error`] into a status. All of the service's calls to the store start here, but for those of
+//! [`Error`] into a status. All of the service's calls to the store start here, except the calls of
 //! [`dispatch`](crate::dispatch).
 
 mod complete;
@@ -62,7 +62,7 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Creates a catalog that asks by these clients: one for changes, and one that reads.
+    /// Creates a catalog with two clients: one for changes, the other for reads.
     pub(crate) fn new(
         (client, reader): (Client, Client),
         timer: Timer,

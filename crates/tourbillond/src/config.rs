@@ -29,7 +29,7 @@ pub use trust::{ClientCertificate, Trust};
 
 use crate::net::Destination;
 
-/// Address on which the service listens by default.
+/// Default address to listen on.
 pub const LISTEN: &str = "127.0.0.1:8321";
 
 /// The file of timers where none is configured.
@@ -41,7 +41,7 @@ pub const DEFAULT_APP: &str = "default";
 /// Settings that hold from the start of the service.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Address on which it listens.
+    /// Address to listen on.
     pub listen: SocketAddr,
     /// TLS of the listener; none if it is `None`.
     pub tls: Option<TlsFiles>,
@@ -86,7 +86,7 @@ pub struct Config {
     pub apps: BTreeMap<String, App>,
     /// Tokens for all apps.
     pub admin: Vec<Token>,
-    /// Hosts by which the service is reached, beside loopback and the address that it listens on.
+    /// The service's own hosts, beside loopback and the address that it listens on.
     pub hosts: Vec<Destination>,
     /// Zone of XTimer's expressions.
     pub xtimer_zone: String,

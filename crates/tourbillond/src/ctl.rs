@@ -210,7 +210,7 @@ async fn export(remote: &Remote, app: &str, prefix: Option<&str>) -> Done {
         // A list leaves bodies out.
         match item["key"].as_str().filter(|_| item["callback"]["body_bytes"].is_number()) {
             Some(key) => {
-                // One that was deleted since is left out.
+                // A schedule deleted since then is left out.
                 let url = remote.url(path.into_iter().chain([key]), &[]);
                 remote.find(url).await?.map_or(Ok(()), |item| export.add(&item))?;
             }
@@ -224,8 +224,8 @@ async fn export(remote: &Remote, app: &str, prefix: Option<&str>) -> Done {
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 
-/// Returns the schedules of an app whose keys begin with `prefix`, and those that are wanted, with
-/// their bodies. One-shots that are over are in no list, so those that are wanted are asked for.
+/// Returns the schedules of an app whose keys begin with `prefix`, and all wanted ones, with their
+/// bodies. No list has finished one-shots, so wanted ones are asked for.
 async fn found(
     remote: &Remote,
     path: [&str; 4],
@@ -250,8 +250,8 @@ async fn found(
     Ok(there.into())
 }
 
-/// Shows what has to be done, asks whether to do it, and does it. What begins with `prune` and is
-/// not wanted goes. A schedule that the service refuses keeps no other waiting.
+/// Shows the changes, asks for consent, and makes them. Unwanted schedules whose keys begin with
+/// `prune` are deleted. A schedule that the service refuses does not hold up others.
 async fn make_so(
     remote: &Remote,
     app: &str,

@@ -1,4 +1,4 @@
-//! The process's file descriptors, and how many of them are for what.
+//! The process's file descriptors, and their division.
 //!
 //! Clients must not leave callbacks and the database without any. So each has a share of its own:
 //! clients as many as callbacks, and a reserve is for the database, the log and the resolver.
@@ -21,13 +21,13 @@ const MANY: u64 = 1 << 20;
 /// Descriptors of callbacks that are not in use.
 static CALLBACKS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(share())));
 
-/// Raises the limit on open descriptors as far as the process may. Returns what it is then.
+/// Raises the limit on open descriptors as far as the process may. Returns the new limit.
 ///
 /// A limit that cannot be raised stays.
 pub fn raise() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
-        // What refuses an unlimited number may take a large one.
+        // A system that refuses an unlimited number may take a large one.
         let most = maximum.or(Some(MANY));
         let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum });
     }

@@ -29,8 +29,8 @@ pub use notice::check_all;
 /// Period at which measurements are tidied up.
 const TIDY: Duration = Duration::from_secs(5);
 
-/// Starts the workers of all apps, and follows the configuration: at each change all of them are
-/// started anew, and those of apps that are gone are not. Attempts under way continue.
+/// Starts the workers of all apps, and follows the configuration: each change starts all workers
+/// anew, except those of removed apps. Attempts under way continue.
 ///
 /// They end when the service is stopped.
 ///

@@ -1,8 +1,8 @@
 //! Connections, and their limits.
 //!
-//! A client is cut that is slow to send a head or a body, slow to read its answer, or silent for
+//! A client is cut if it is slow to send a head or a body, slow to read its answer, or silent for
 //! long; see [`ServerLimits`]. Where there is no room for another client, or no memory for an
-//! answer, clients are cut sooner. What waits here waits by the service's own timers.
+//! answer, clients are cut sooner. All waits here use the service's own timers.
 
 mod room;
 #[cfg(test)]
@@ -79,11 +79,11 @@ struct Server {
     router: Router,
     timer: Timer,
     limits: ServerLimits,
-    /// For what they answer.
+    /// Memory for answers.
     answers: Arc<Answers>,
 }
 
-/// Serves until `stop` is ready, and then what is being answered; by TLS if there is `tls`.
+/// Serves until `stop` is ready, and then finishes requests under way; by TLS if there is `tls`.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -119,7 +119,7 @@ pub async fn serve(
             });
         }
     };
-    // It ends when something is ready, which is only ever `stop`.
+    // It ends when `stop` is ready; the others never are.
     select(pin!(select(pin!(accepts), pin!(room.relieve()))), pin!(stop)).await;
     drop(listener);
     stops.send_replace(true);
@@ -160,8 +160,8 @@ async fn connection<S>(
         if let Some(reached) = reached {
             request.extensions_mut().insert(reached);
         }
-        // At once, and not when the future is first polled: what is read in between is of the next
-        // head.
+        // At once, and not when the future is first polled: bytes read in between belong to the
+        // next head.
         watch.request_begins(request.body().size_hint().exact());
         answer(request, &server, &watch)
     });

@@ -145,7 +145,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     done
 }
 
-/// Reads the configuration, and checks what it calls.
+/// Reads the configuration, and checks its notices and token endpoints.
 fn load(flags: &Flags) -> Result<(Settings, Config), Box<dyn Error>> {
     let (settings, config) = config::load(flags)?;
     dispatch::check_all(&config)?;
@@ -217,8 +217,8 @@ async fn serve(
     Ok(())
 }
 
-/// Reads apps, tokens and the certificate again at each SIGHUP, and puts all in force or nothing.
-/// Of `started`, the settings that the node has started with, the log says what has changed.
+/// Reads apps, tokens and the certificate again at each SIGHUP, and puts either all in force or
+/// nothing. Changes to the node's other settings, given as `started`, are only logged.
 async fn reload(
     flags: Flags,
     mut started: Settings,

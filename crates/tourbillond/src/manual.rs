@@ -35,7 +35,7 @@ impl fmt::Display for ManualError {
 impl std::error::Error for ManualError {}
 
 impl Manual {
-    /// Makes what is asked for of a program. Returns what is to be printed.
+    /// Makes the requested text about a program. Returns the text to print.
     ///
     /// # Errors
     ///

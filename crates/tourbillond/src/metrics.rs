@@ -1,9 +1,9 @@
 //! Metrics of a node, for Prometheus and for the page.
 //!
-//! `docs/OPERATIONS.md` has the list. Labels have values of the configuration and of this code
-//! alone, so that their number is bounded; what was removed from the configuration is shown as it
-//! was until the process ends. Lateness is by the database's clock up to the claim, and by the
-//! node's from then on.
+//! `docs/OPERATIONS.md` has the list. Values of labels come only from the configuration and this
+//! code, so that their number is bounded; after a removal from the configuration they are shown
+//! unchanged until the process ends. Lateness is by the database's clock up to the claim, and by
+//! the node's from then on.
 
 #[cfg(target_os = "linux")]
 mod process;
@@ -50,8 +50,8 @@ const SECONDS: [f64; 14] =
 /// Lateness of this node's callbacks.
 static LATE: Spans = Spans::new();
 
-/// Start of each app's last attempt that succeeded, in milliseconds since the Unix epoch. It
-/// outlives the meters of an app, which a reload makes anew while attempts run.
+/// Start of each app's last successful attempt, in milliseconds since the Unix epoch. It outlives
+/// the meters of an app: a reload makes them anew while attempts run.
 static LAST_SUCCESSES: Mutex<BTreeMap<String, i64>> = Mutex::new(BTreeMap::new());
 
 /// Recorder of metrics: one in a process.
@@ -72,7 +72,7 @@ pub fn collect() {
     });
 }
 
-/// Says of each metric what it is.
+/// Describes each metric.
 fn describe() {
     describe_counter!(CALLBACKS, Unit::Count, "Attempts that ended, by app and outcome.");
     describe_counter!(
@@ -117,14 +117,14 @@ fn describe() {
     process::describe();
 }
 
-/// Moves what was measured into its buckets; until then it takes memory. Call it every few seconds.
+/// Moves measurements into their buckets; until then they take memory. Call it every few seconds.
 pub fn tidy() {
     if let Some(Some(handle)) = COLLECTED.get() {
         handle.run_upkeep();
     }
 }
 
-/// Returns what was collected, as Prometheus reads it. Empty if nothing [collects](collect) here.
+/// Returns the metrics in the format of Prometheus. Empty if nothing [collects](collect) here.
 pub fn text() -> String {
     let Some(Some(handle)) = COLLECTED.get() else { return String::new() };
     gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1);
@@ -135,7 +135,7 @@ pub fn text() -> String {
     handle.render()
 }
 
-/// Takes note of what the database has.
+/// Notes the database's counts.
 pub fn found(enabled: u64, disabled: u64, overdue: u64) {
     gauge!(SCHEDULES, "state" => "enabled").set(enabled as f64);
     gauge!(SCHEDULES, "state" => "disabled").set(disabled as f64);
@@ -196,8 +196,8 @@ impl Meters {
         }
     }
 
-    /// A callback of this app succeeded that started at this time, in milliseconds since the Unix
-    /// epoch. One that started before another that succeeded changes nothing.
+    /// Notes the success of an app's callback that started at this time, in milliseconds since the
+    /// Unix epoch. It changes nothing if a later start has succeeded.
     pub(crate) fn succeeds(&self, app: &str, started_ms: i64) {
         let mut all = LAST_SUCCESSES.lock().unwrap_or_else(PoisonError::into_inner);
         let last = all.entry(app.to_owned()).or_default();
@@ -269,7 +269,7 @@ impl Spans {
         self.counts[..last].iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Returns what a part of them did not exceed: the end of a bucket. Zero if there is none.
+    /// Returns an upper bound of this part of them: the end of a bucket. Zero if there is none.
     fn quantile(&self, quantile: f64) -> Duration {
         // ORDERING: Relaxed; as in `count`.
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));

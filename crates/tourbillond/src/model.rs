@@ -1,10 +1,10 @@
 //! Types of the API, as JSON.
 //!
-//! A definition that repeats (`cron`, `every`) is a schedule of `tourbillon-durable`; one that
-//! happens once (`at`, `after`) is a timer. Both have the name `APP/KEY`, the kind `http.APP`, and
-//! a [`Stored`] as payload. A timer's id is worked out from its name, so a create that is repeated
-//! after it ran makes no second one. Once a key is free again, by a DELETE, the next timer's id
-//! is worked out from that of the last.
+//! A repeating definition (`cron`, `every`) is a schedule of `tourbillon-durable`; a single one
+//! (`at`, `after`) is a timer. Both have the name `APP/KEY`, the kind `http.APP`, and a [`Stored`]
+//! as payload. A timer's id is derived from its name, so a create that is repeated after it ran
+//! makes no second one. Once a DELETE has freed a key, the next timer's id is derived from the last
+//! one's.
 
 mod alerts;
 mod app;
@@ -52,7 +52,7 @@ pub use when::{AfterWhen, AtWhen, CronWhen, EveryWhen, When};
 /// Time that one attempt may take if its definition does not say.
 pub const TIMEOUT: &str = "10s";
 
-/// Lateness within which an occurrence is on time if its definition does not say.
+/// Default of the lateness up to which an occurrence is on time.
 pub const ON_TIME_WITHIN: &str = "1m";
 
 /// One page of a list.
@@ -100,7 +100,7 @@ pub fn app_and_key(name: &str) -> Option<(&str, &str)> {
     name.split_once('/')
 }
 
-/// Prefix of the keys of what XTimer's routes make; the timer's number follows.
+/// Prefix of the keys of XTimer's timers; the timer's number follows.
 pub const XTIMER: &str = "xtimer.";
 
 /// The first timer of a one-shot.

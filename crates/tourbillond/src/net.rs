@@ -1,4 +1,4 @@
-//! Hosts and networks, as an operator writes them.
+//! Hosts and networks, in an operator's notation.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 use serde::Deserialize;
 use url::Host;
 
-/// A host as an operator writes it: `hooks.example.com`, `*.example.com` for what is below it, each
-/// with a port or without. One that may be called, or by which the service is reached.
+/// A host in an operator's notation: `hooks.example.com`, or `*.example.com` for its subdomains,
+/// each with a port or without. Names hosts that may be called, or the service's own names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Destination {
@@ -17,7 +17,7 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Returns whether this is the host, or one of the hosts, and the port if it has one.
+    /// Returns whether the host matches, and the port if one is given.
     pub(crate) fn has(&self, host: &Host<&str>, port: Option<u16>) -> bool {
         let is_host = match (&self.host, host) {
             (Host::Domain(own), Host::Domain(other)) => {
@@ -82,7 +82,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Returns whether `address` is one of its own. One of IPv4 that is written as IPv6 counts as
+    /// Returns whether `address` is in this network. An IPv4 address written as IPv6 counts as
     /// IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differs = |one: u128, other: u128, len: u8| {
@@ -111,7 +111,7 @@ impl FromStr for Network {
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(most), |bits| bits.parse().map_err(|_| wrong()))?;
-        // What is IPv4 counts as IPv4, so that this network would have no address.
+        // Such addresses count as IPv4, so that this network would have no address.
         let is_mapped = |address: Ipv6Addr| address.to_ipv4_mapped().is_some() && bits >= 96;
         if bits > most || matches!(address, IpAddr::V6(own) if is_mapped(own)) {
             return Err(wrong());

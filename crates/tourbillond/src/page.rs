@@ -1,7 +1,7 @@
 //! The operator's page, embedded: `page/` as it is, without a build step.
 //!
-//! The page asks the API for everything, as any other client, and nothing of any other host. Its
-//! policy ([`POLICY`]) lets it run no script but its own, and make no markup from texts.
+//! Like any other client, the page asks the API for everything, and no other host. Its policy
+//! ([`POLICY`]) lets it run no script but its own, and make no markup from texts.
 
 use std::sync::LazyLock;
 

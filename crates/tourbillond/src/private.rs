@@ -20,7 +20,7 @@ pub(crate) fn make(path: &Path) {
     }
 }
 
-/// Returns what to say of a file that one of these bits lets others in to.
+/// Returns the warning about a file that any of these bits opens to others.
 pub(crate) fn exposed(path: &Path, bits: u32) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     let path = path.display();

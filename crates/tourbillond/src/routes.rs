@@ -88,7 +88,7 @@ pub fn router(service: Arc<Service>) -> Router {
         })
         .layer(from_fn_with_state(audited, audited::audit))
         .layer(from_fn_with_state(Arc::clone(&service), site::admit))
-        // Outermost: what is refused is counted too.
+        // Outermost: refusals are counted too.
         .layer(from_fn_with_state(service.timer.clone(), metrics::count))
         .with_state(service)
 }

@@ -1,4 +1,4 @@
-//! [`Service`]: what all parts share.
+//! [`Service`]: the common state of all parts.
 
 mod trials;
 
@@ -23,16 +23,16 @@ use crate::private::{self, NOT_OWNER};
 use trials::Trials;
 pub(crate) use trials::{Trial, Untried};
 
-/// Runs by which a slow reader of [`Service::runs`] may be behind before it misses some.
+/// Capacity of [`Service::runs`]: a reader that is further behind misses runs.
 const RUNS: usize = 1_024;
 
 /// Period at which old records are deleted.
 const FORGET: Duration = Duration::from_secs(600);
 
-/// Time for which the answer of [`Service::ready`] is kept.
+/// Reuse of an answer of [`Service::ready`].
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Age of the last write up to which a node is ready: some beats of a second each.
+/// Greatest age of a ready node's last write: some beats of a second each.
 const BEAT: Duration = Duration::from_secs(4);
 
 /// Connections by which requests are answered, beside that of lists and counts.
@@ -41,7 +41,7 @@ const CONNECTIONS: usize = 4;
 /// Most live clients of one node.
 pub(crate) const LIVE: usize = 256;
 
-/// Reason for which a node is not ready.
+/// Reason why a node is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unready {
     /// The database does not answer.
@@ -66,7 +66,7 @@ impl fmt::Display for Unready {
 pub struct Service {
     /// Timer of all waits.
     pub timer: Timer,
-    /// For what changes something.
+    /// For changes.
     pub client: Client,
     /// For lists and counts, so that they keep no change waiting.
     pub reader: Client,
@@ -76,9 +76,9 @@ pub struct Service {
     pub answers: Arc<Answers>,
     /// Schedules and runs.
     pub(crate) catalog: Catalog,
-    /// Callbacks that are sent once, as a test.
+    /// Callbacks that are sent once, for a test.
     pub(crate) trials: Trials,
-    /// A permit for each client that follows what happens.
+    /// A permit for each live client.
     pub(crate) live: Arc<Semaphore>,
     config: watch::Sender<Arc<Config>>,
     stopping: watch::Sender<bool>,
@@ -178,7 +178,7 @@ impl Service {
         self.engine().as_ref().map(|engine| engine.worker(kind, prefetch))
     }
 
-    /// Returns what the node has done so far; `None` once the service is stopped.
+    /// Returns counts of the node's work so far; `None` once the service is stopped.
     pub fn stats(&self) -> Option<Stats> {
         self.engine().as_ref().map(Engine::stats)
     }
@@ -228,7 +228,7 @@ impl Service {
         }
     }
 
-    /// Forgets what became of runs longer ago than `keep`, again and again.
+    /// Deletes the records of runs older than `keep`, again and again.
     pub async fn forget(&self, keep: Duration) {
         loop {
             let forgotten = match self.reader.now().await {
@@ -244,7 +244,7 @@ impl Service {
         }
     }
 
-    /// Says that the service is about to stop, so that what never ends by itself does.
+    /// Announces the stop of the service, so that endless answers end.
     pub fn begin_stop(&self) {
         self.stopping.send_replace(true);
     }
@@ -254,12 +254,12 @@ impl Service {
         let _ = self.stopping.subscribe().wait_for(|is| *is).await;
     }
 
-    /// Stops the engine: it claims nothing more, hands back what no handler has taken, and waits
-    /// for what handlers have.
+    /// Stops the engine: it claims no more timers, hands back attempts that no handler has taken,
+    /// and waits for the running ones.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it waits no longer: what handlers have is another node's.
+    /// Dropping the future ends the wait: other nodes take over the running attempts.
     pub async fn stop(&self) {
         let engine = self.engine().take();
         if let Some(engine) = engine {
@@ -278,8 +278,8 @@ impl fmt::Debug for Service {
     }
 }
 
-/// Opens the store that the configuration names. A file is made for its owner alone; of one that
-/// others can read, the log says so.
+/// Opens the configured store. A new file is readable by its owner alone; if others can read an
+/// existing one, this is logged.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! XTimer's routes and JSON, for its clients. The README has what differs.
+//! XTimer's routes and JSON, for its clients. The README lists the differences.
 //!
 //! Its timers have numbers, and its routes no app. So a number has 16 bits of its app's hash, and
 //! the key is `xtimer.` and the number.
@@ -137,7 +137,7 @@ pub(crate) async fn delete(
         Err(problem) => Err(problem),
     };
     match removed {
-        // To XTimer, what is not there is removed.
+        // To XTimer, a missing timer is removed.
         Err(problem) if problem.status != StatusCode::NOT_FOUND => Err(problem.into()),
         _ => done(Answer::default()),
     }

@@ -60,7 +60,7 @@ fn read_only(store: &str, on: bool) {
     let (server, name) = store.rsplit_once('/').unwrap();
     let change = if on { "SET default_transaction_read_only = on" } else { "RESET ALL" };
     let change = format!("ALTER DATABASE {name} {change}");
-    // A session keeps what it began with.
+    // A session keeps its first settings.
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname =";
     let end = format!("{end} '{name}'");
     let mut command = postgres("psql", false);
@@ -118,7 +118,7 @@ impl Node {
         Some((status, serde_json::from_str(body).unwrap_or(Value::Null)))
     }
 
-    /// Asks the API for what it is to grant.
+    /// Sends a request that the API has to grant.
     async fn ask(&self, method: &str, path: &str, body: Value) -> Value {
         let (status, answer) = self.try_ask(method, path, &body).await.unwrap();
         assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
@@ -295,7 +295,7 @@ async fn three_nodes_call_back_through_a_kill_and_a_restart_of_the_database() {
     three.ask("POST", "/v1/apps/shop/schedules/ticks/enable", Value::Null).await;
     receiver.wait("ok", before.len() + 1).await;
 
-    // What a node ran that is killed, another runs, under the same key.
+    // The attempt of a killed node runs on another, under the same key.
     one.make("hang", json!({ "after": "0s" }), &receiver.url("hang")).await;
     receiver.wait("hang", 1).await;
     let holder = two.run("hang", "running").await["node"].as_str().unwrap().to_owned();

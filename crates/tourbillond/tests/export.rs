@@ -30,7 +30,7 @@ fn ctl(service: &Tourbillond, arguments: &[&str], input: &[u8]) -> Output {
     process.wait_with_output().unwrap()
 }
 
-/// The lines of a service, which have all that there is.
+/// The lines of a service, with everything in it.
 fn export(service: &Tourbillond) -> Vec<u8> {
     let output = ctl(service, &["export"], b"");
     assert!(output.status.success(), "{output:?}");
@@ -184,7 +184,7 @@ fn what_is_over_or_past_is_not_called_again_and_a_refusal_keeps_no_other_waiting
     }
     let lines = line("over", at.clone(), url) + &line("past", at.clone(), url);
     let whole = |lines: &str| format!("{lines}{{\"end\":{}}}\n", lines.lines().count());
-    // In the place of one that is over there can be no other. Its neighbours are imported.
+    // A finished one-shot cannot be replaced. Its neighbours are imported.
     let other = json!({ "at": "2199-01-01T00:00:00Z" });
     let again = line("over", other.clone(), url) + &line("z", other, url);
     for (lines, code, out, err) in [
@@ -223,8 +223,8 @@ fn an_export_that_was_cut_is_not_imported() {
     assert!(service.stop());
 }
 
-/// Answers each request of a client by its method and path, on connections of one request each,
-/// and returns the address and what is asked, with `If-Match`.
+/// Answers each request of a client by its method and path, on connections of one request each, and
+/// returns the address and the requests, with `If-Match`.
 fn fake(
     answers: impl Fn(&str) -> (u16, Value) + Send + 'static,
 ) -> (String, std::sync::mpsc::Receiver<String>) {

@@ -124,7 +124,7 @@ fn a_one_shot_that_is_over_is_answered_with_its_run_until_it_is_deleted() {
         let run = format!("/v1/apps/default/runs/{}", made["id"].as_str().unwrap());
         assert_eq!(call("GET", &run, &Value::Null).1["state"], "succeeded");
     }
-    // A receiver that keeps the keys of what it has done does both.
+    // A receiver that keeps the keys of finished work does both.
     assert_ne!(keys[0], keys[1]);
     assert!(service.stop());
 }
@@ -240,7 +240,7 @@ fn a_secret_is_put_in_when_a_request_is_sent_and_is_kept_nowhere() {
         })
     };
     let run = |key: &str| format!("/v1/apps/default/runs?key={key}");
-    // A receiver that sends back what it got.
+    // A receiver that sends back its requests.
     for (key, value, sent) in [
         ("named", json!({ "secret": "ledger" }), VALUE),
         ("literal", json!("Bearer hunter2-of-the-definition"), "Bearer hunter2-of-the-definition"),

@@ -162,13 +162,13 @@ fn a_timer_is_made_shown_listed_switched_and_deleted() {
     let by_id = json!({ "id": id });
     xtimer.enable(id);
     assert_eq!(xtimer.shown(id)["status"], 2);
-    // What is so already is an error, as there.
+    // A change to the present state is an error, as there.
     assert_ne!(xtimer.call("POST", "/api/timer/v1/enable", &by_id)["err"], Value::Null);
     xtimer.done("POST", "/api/timer/v1/unable", &by_id);
     assert_ne!(xtimer.call("POST", "/api/timer/v1/unable", &by_id)["err"], Value::Null);
     xtimer.done("PATCH", DEF, &json!({ "id": id, "creator": "bob" }));
     assert_eq!(xtimer.shown(id)["creator"], "bob");
-    // What is deleted is deleted, however often.
+    // A deleted timer stays deleted, however often.
     xtimer.done("DELETE", DEF, &by_id);
     xtimer.done("DELETE", DEF, &by_id);
     for (method, path) in [("POST", "/api/timer/v1/enable"), ("POST", "/api/timer/v1/unable")] {
@@ -266,7 +266,7 @@ fn any_app_is_kept_by_one_that_a_flag_names() {
         let listed = xtimer.get(&format!("/api/timer/v1/defs?app={app}"));
         assert_eq!((&listed["total"], &listed["data"][0]["id"]), (&json!(1), &json!(id)));
     }
-    // XTimer's client does not escape what it puts into a query.
+    // XTimer's client does not escape the values of a query.
     let raw = xtimer.get("/api/timer/v1/defs?app=\u{8ba2}\u{5355}");
     assert_eq!((&raw["data"], &raw["total"]), (&json!([]), &json!(0)));
     let (_, shown) = xtimer.own("GET", &format!("xtimer.{id}"), &Value::Null);
@@ -388,7 +388,7 @@ fn a_timer_stays_xtimers_whatever_other_routes_make_of_it() {
     assert_eq!(shown["notifyHTTPParam"], notify);
     let listed = xtimer.get("/api/timer/v1/defs?app=default");
     assert_eq!(listed["data"], json!([shown]));
-    // Nor does a change by XTimer's route undo what it knows nothing of.
+    // Nor does a change by XTimer's route undo a field that it does not know.
     xtimer.done("PATCH", DEF, &json!({ "id": id, "name": "daily" }));
     let (_, answer) = xtimer.own("GET", &key, &Value::Null);
     assert_eq!(

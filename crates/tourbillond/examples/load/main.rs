@@ -7,9 +7,9 @@
 //! ci/durable-postgres.sh target/release/examples/load --store {} --rate 10000 --beside 1000
 //! ```
 //!
-//! The service is a process of its own, and so is the database; the receiver is in this one. What
-//! is due is inserted by the library, before the service starts. `ci/durable-load.sh` runs all of
-//! it on both stores.
+//! The service is a separate process, and so is the database; the receiver is in this one. The
+//! library inserts due callbacks before the service starts. `ci/durable-load.sh` runs all of it on
+//! both stores.
 
 mod connection;
 mod lists;
@@ -55,7 +55,7 @@ struct Options {
     /// A file, or the address of a database.
     #[arg(long)]
     store: StoreAt,
-    /// Program of the service; by default the one that was built with this.
+    /// Program of the service; by default the program built with this one.
     #[arg(long)]
     service: Option<PathBuf>,
     /// Callbacks a second.
@@ -74,7 +74,7 @@ struct Options {
     /// Creates by the API once all callbacks are made, as fast as it answers; none if it is zero.
     #[arg(long, default_value_t = 20_000)]
     creates: usize,
-    /// Gets of what was created, after that; none if it is zero.
+    /// Gets of the created one-shots, after that; none if it is zero.
     #[arg(long, default_value_t = 20_000)]
     gets: usize,
     /// One-shots, and as many repeated schedules, that are there for the lists; no list is read if
@@ -176,7 +176,7 @@ fn definition(receiver: SocketAddr, at: &str) -> Definition {
     Definition::new(When::At(AtWhen { at: at.to_owned() }), callback)
 }
 
-/// Returns what the service keeps of a definition.
+/// Returns the stored form of a definition.
 fn stored(key: &str, definition: Definition, at: Option<Time>) -> Stored {
     Stored {
         key: key.to_owned(),
@@ -190,7 +190,7 @@ fn stored(key: &str, definition: Definition, at: Option<Time>) -> Stored {
     }
 }
 
-/// Inserts what is due, evenly spread, and returns the time of the first.
+/// Inserts due callbacks, evenly spread, and returns the time of the first.
 async fn insert(options: &Options, receiver: SocketAddr, run: i64) -> Result<SystemTime> {
     let client = Client::new(open(&options.store)?)?;
     let count = options.rate * options.seconds;

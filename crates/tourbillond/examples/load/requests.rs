@@ -69,7 +69,7 @@ impl Requests {
     }
 
     /// Begins so many requests a second at a time, evenly spread. By turns, a connection creates a
-    /// one-shot and reads it. One that waits for an answer sends what is due meanwhile afterwards.
+    /// one-shot and reads it. After a late answer it sends the overdue requests.
     pub(crate) fn beside(&self, rate: u32, begin: Instant) -> Beside {
         let is_over = Arc::new(AtomicBool::new(false));
         let apart = Duration::from_secs(1) / rate;
@@ -116,7 +116,7 @@ pub(crate) struct Ended {
 }
 
 impl Beside {
-    /// Ends them, once those that were sent are answered.
+    /// Ends them, once all sent requests are answered.
     pub(crate) async fn end(self) -> Result<Ended> {
         let over = self.begin.elapsed();
         self.is_over.store(true, Relaxed);

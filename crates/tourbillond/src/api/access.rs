@@ -1,4 +1,4 @@
-//! Access: tokens, and what they permit.
+//! Access: tokens and their permissions.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct Access {
     trail: Option<Trail>,
 }
 
-/// Permission by one of the configured tokens. Of two, the greater is that with the wider scope.
+/// Permission by a configured token. The greater of two has the wider scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Grant {
     scope: Scope,
@@ -34,8 +34,7 @@ struct Grant {
 }
 
 impl Access {
-    /// Compares a token with all that are configured, in a time that does not depend on which it
-    /// is.
+    /// Compares a token with all configured ones, in a time that does not depend on the match.
     fn of(config: Arc<Config>, headers: &HeaderMap) -> Result<Self, Problem> {
         if config.is_open() {
             let admin = Some(Grant { scope: Scope::Write, name: None });
@@ -94,7 +93,7 @@ impl Access {
         Ok(limits)
     }
 
-    /// Notes the key of what the request changes, where its path does not have it.
+    /// Notes the key that the request changes, if its path does not name it.
     pub(crate) fn concern(&self, key: &str) {
         if let Some(trail) = &self.trail {
             trail.concern(key);

@@ -28,7 +28,7 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for Presented {
     }
 }
 
-/// Refuses in the same words whatever is wrong, as a stranger learns nothing of apps and runs.
+/// Refuses all faults in the same words, so that a stranger learns nothing of apps and runs.
 fn refused() -> Problem {
     let why = "the token is not the attempt's; send `Authorization: Bearer TOKEN` with the \
                `Tourbillon-Completion-Token` of its callback";

@@ -24,7 +24,7 @@ use crate::config::Scope;
 use crate::model::{Overview, Run};
 use crate::service::{LIVE, Service};
 
-/// Period at which a live client gets an overview.
+/// Period of a live client's overviews.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Query of an overview.
@@ -116,10 +116,10 @@ struct Live {
     service: Arc<Service>,
     apps: Vec<String>,
     runs: broadcast::Receiver<Arc<Run>>,
-    /// Time at which the next overview is due.
+    /// Due time of the next overview.
     due: Instant,
     waiting: VecDeque<Bytes>,
-    /// One of [`LIVE`].
+    /// A permit of [`LIVE`].
     _permit: OwnedSemaphorePermit,
 }
 

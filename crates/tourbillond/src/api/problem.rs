@@ -27,7 +27,7 @@ pub struct Problem {
     pub title: String,
     /// The HTTP status code.
     pub status: u16,
-    /// Explanation of this error: what is wrong, and what to do.
+    /// Explanation of this error: the fault, and the remedy.
     pub detail: String,
     /// Errors of single fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -151,7 +151,7 @@ impl IntoResponse for Problem {
                 let scheme = HeaderValue::from_static("Bearer");
                 headers.insert(header::WWW_AUTHENTICATE, scheme);
             }
-            // What is left of the body is not read.
+            // The rest of the body is not read.
             StatusCode::PAYLOAD_TOO_LARGE => {
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }

@@ -44,7 +44,7 @@ pub(crate) fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
 }
 
-/// The body, unless it is too large. One that says so is refused before any of it is read.
+/// The body, unless it is too large. If its length is announced, a large body is refused unread.
 async fn body(request: Request) -> Result<Bytes, Problem> {
     let too_large = || {
         let why = format!("the body is larger than {BODY_MAX} bytes, which is the limit");
@@ -74,7 +74,7 @@ pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     convert(value)
 }
 
-/// Turns a value that was read as JSON into what it is to be.
+/// Converts a value that was read as JSON into a type.
 pub(crate) fn convert<T: DeserializeOwned>(value: Value) -> Result<T, Problem> {
     serde_path_to_error::deserialize(value).map_err(|error| wrong(&error))
 }
@@ -170,7 +170,7 @@ pub(crate) fn traceparent(headers: &HeaderMap) -> Option<&str> {
     headers.get("traceparent").and_then(|trace| trace.to_str().ok())
 }
 
-/// The query, which has nothing that is not known.
+/// The query. Unknown fields are refused.
 pub(crate) struct Params<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {

@@ -28,8 +28,8 @@ pub(crate) struct Listed {
     since: Option<String>,
     /// Only runs that were recorded, or are due, before this time; RFC 3339.
     until: Option<String>,
-    /// Order of runs that are over: `newest` first, the default, or `oldest` first. Other runs come
-    /// in the order in which they are due.
+    /// Order of finished runs: `newest` first, the default, or `oldest` first. Other runs come in
+    /// the order of their due times.
     #[param(inline)]
     order: Option<Order>,
     /// Maximum number of items: 100 by default, 1000 at most.

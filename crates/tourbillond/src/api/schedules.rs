@@ -120,7 +120,7 @@ pub(crate) struct Listed {
     search: Option<String>,
     /// Only schedules with this label: `name:value`, or `name` with any value.
     label: Option<String>,
-    /// Number of runs to show of each schedule, 20 at most: those that ended last. 0 by default.
+    /// Number of runs to show of each schedule, 20 at most: the last to end. 0 by default.
     last_runs: Option<u32>,
     /// True to count the schedules of all pages.
     count: Option<bool>,

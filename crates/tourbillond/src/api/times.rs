@@ -23,7 +23,7 @@ const RUNS_MAX: u32 = 1_000;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pause {
-    /// Time until which the schedule is paused, RFC 3339.
+    /// End of the pause, RFC 3339.
     until: String,
 }
 
@@ -69,11 +69,11 @@ pub(crate) async fn pause(
 
 /// Creates the runs of a range in the past that are missing, oldest first.
 ///
-/// Missing are runs at the schedule's present times from before it was created, or while it was
-/// disabled or paused, and those that were skipped. Excluded times stay excluded. The runs are due
-/// at once, within the limits of the app, and one after another unless `overlap` is `allow`. A
-/// request can be repeated: no run is created twice, as long as the records of the runs are kept.
-/// A run that was cancelled, as its schedule was paused or disabled, is not created again.
+/// Creates missing runs at the schedule's present times: from before it was created, or while it
+/// was disabled or paused, and skipped runs. Excluded times stay excluded. The runs are due at
+/// once, within the limits of the app, and one after another unless `overlap` is `allow`. A request
+/// can be repeated: no run is created twice, as long as the records of the runs are kept. A run
+/// that was cancelled because its schedule was paused or disabled is not created again.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/schedules/{key}/backfill", tag = "schedules",
     operation_id = "backfill_schedule",

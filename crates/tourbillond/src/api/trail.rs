@@ -1,4 +1,4 @@
-//! [`Trail`]: what a request changes, for the audit log.
+//! [`Trail`]: changes by a request, for the audit log.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,7 +35,7 @@ impl Trail {
     ///
     /// # Errors
     ///
-    /// If no change is to begin, as the log might never have it.
+    /// If no change may begin because the log might never have it.
     pub(super) fn permit(&self, app: &str, token: Option<&str>) -> Result<(), AuditError> {
         self.audit.check()?;
         let mut change = self.lock();
@@ -44,7 +44,7 @@ impl Trail {
         Ok(())
     }
 
-    /// Notes the key of what is changed.
+    /// Notes the key of the change.
     pub(super) fn concern(&self, key: &str) {
         self.lock().key = Some(key.to_owned());
     }

@@ -33,7 +33,7 @@ fn parse(text: &str) -> Vec<String> {
     text.lines().map(entry).collect()
 }
 
-/// Waits for what the log's thread does. Fails if it does not come.
+/// Waits for an effect of the log's thread. Fails if it does not come.
 #[track_caller]
 fn wait(is_so: impl Fn() -> bool) {
     let began = std::time::Instant::now();
@@ -109,7 +109,7 @@ async fn a_line_that_was_written_in_part_is_ended_before_the_next() {
     assert_eq!((parse(before), parse(after)), (vec!["first".into()], vec!["second".into()]));
 }
 
-/// A disk that does what a test says.
+/// A disk that acts by a test's orders.
 #[derive(Clone, Default)]
 struct Disk(Arc<DiskState>);
 

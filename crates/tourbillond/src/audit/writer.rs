@@ -24,7 +24,7 @@ pub(super) struct Line {
     /// The entry and a line break.
     pub(super) text: Vec<u8>,
     pub(super) done: oneshot::Sender<Result<(), AuditError>>,
-    /// Time at which it was queued.
+    /// Time of queueing.
     pub(super) at: Instant,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct State {
     pub(super) lines: VecDeque<Line>,
     /// Number of lines that the thread has taken and the disk does not have.
     taken: usize,
-    /// Time at which the oldest of those taken was queued.
+    /// Time at which the oldest taken line was queued.
     taken_at: Option<Instant>,
-    /// True from a write that failed to one that succeeds.
+    /// True from a failed write until one succeeds.
     pub(super) is_failing: bool,
     /// True if no further line is taken.
     pub(super) is_closed: bool,
@@ -54,7 +54,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Time at which the oldest line that is not on the disk was queued.
+    /// Returns the time at which the oldest line that is not on the disk was queued.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.taken_at.or_else(|| self.lines.front().map(|line| line.at))
     }
@@ -85,7 +85,7 @@ impl Queue {
         state.taken + state.lines.len()
     }
 
-    /// Waits for lines, and takes those of one write; none once the queue is closed. With
+    /// Waits for lines, and takes the lines of one write; none once the queue is closed. With
     /// `pause`, it waits for that long instead, unless the queue is closed.
     fn take(&self, pause: Option<Duration>) -> Vec<Line> {
         let mut state = self.lock();
@@ -113,13 +113,13 @@ pub(super) trait Sink: Send + 'static {
     /// Appends some of `text`. Returns its number of bytes.
     fn append(&mut self, text: &[u8]) -> io::Result<usize>;
 
-    /// Waits until the disk has what was written.
+    /// Waits until the writes so far are on the disk.
     fn sync(&mut self) -> io::Result<()>;
 
     /// Returns whether the file is deleted, so that nothing of it is left.
     fn is_deleted(&self) -> bool;
 
-    /// Returns what no other file of the same time has.
+    /// Returns an identity that no other file of the same time has.
     fn id(&self) -> io::Result<FileId>;
 }
 
@@ -128,8 +128,8 @@ pub(super) trait Sink: Send + 'static {
 pub(super) struct FileId {
     pub(super) device: u64,
     pub(super) inode: u64,
-    /// Time at which it was made, if the file system has it: a file can have the inode of one that
-    /// was deleted.
+    /// Time of its creation, if the file system has it: a new file can have the inode of a deleted
+    /// one.
     pub(super) made: Option<SystemTime>,
 }
 
@@ -156,9 +156,9 @@ impl Sink for File {
 /// Failure to write lines.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// What is not written yet can be written later.
+    /// The rest can be written later.
     Write(io::Error),
-    /// The kernel may have dropped what was written, and the next sync would not say so.
+    /// The kernel may have dropped the data, and the next sync would not report it.
     Sync(io::Error),
 }
 

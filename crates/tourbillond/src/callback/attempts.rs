@@ -9,7 +9,7 @@ use super::completion::{FAILED, TEXT_MAX};
 use super::redact::Redact;
 use crate::model::{CompletionState, Definition, EndedAttempt};
 
-/// Most bytes that are kept of them: what a record holds, less a line with the definition.
+/// Most bytes of kept attempts: the limit of a record, less a line with the definition.
 const KEPT_MAX: usize = 8 * 1024 - 96;
 
 /// Most characters that are kept of the reason of a failure: the text of a call is one.
@@ -18,13 +18,13 @@ const ERROR_MAX: usize = FAILED.len() + ": ".len() + TEXT_MAX;
 /// Most characters that are kept of an answer.
 const ANSWER_MAX: usize = 512;
 
-/// An answer's body as text that can be shown: what is no text becomes U+FFFD, and what is not to
-/// be shown is taken out.
+/// Returns an answer's body as text to show: invalid bytes become U+FFFD, and secrets are taken
+/// out.
 pub(crate) fn shown(body: &[u8], redact: &Redact) -> String {
     cut(&redact.beginning(&String::from_utf8_lossy(body), ANSWER_MAX), ANSWER_MAX)
 }
 
-/// Returns what of a text can be shown, so many characters at most.
+/// Returns the part of a text that can be shown, at most so many characters.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     let shown = |char: char| match char {
         '\n' | '\t' => char,
@@ -65,7 +65,7 @@ fn bare_of(line: &str) -> Option<String> {
     (request.is_some() || !headers.is_empty()).then(|| written(&attempt))
 }
 
-/// Line that identifies what the attempts before it were made by: the definition of a one-shot that
+/// Line that identifies the origin of the attempts before it: the definition of a one-shot that
 /// succeeded, whose record has no payload, or the timer of an attempt that waits.
 #[derive(Serialize, Deserialize)]
 struct Of {
@@ -91,14 +91,14 @@ pub fn ended(kept: &str, definition: &Definition) -> String {
     Of { definition: definition.digest(), version: None }.after(kept)
 }
 
-/// Returns `true` if what [`ended`] so was made by this definition.
+/// Returns `true` if the attempts of this [`ended`] text were made by this definition.
 pub fn was_of(kept: &str, definition: &Definition) -> bool {
     let of = Of::read(kept).filter(|of| of.version.is_none());
     of.is_some_and(|of| of.definition == definition.digest())
 }
 
-/// Adds to the attempts what the last, which is open, was made by: the definition, and the timer as
-/// long as it has this version.
+/// Adds the origin of the last attempt, still open: the definition, and the timer as long as it has
+/// this version.
 pub(crate) fn opened(kept: &str, definition: &Definition, version: u64) -> String {
     Of { definition: definition.digest(), version: Some(version) }.after(kept)
 }
@@ -106,8 +106,8 @@ pub(crate) fn opened(kept: &str, definition: &Definition, version: u64) -> Strin
 /// Returns the last attempt, if its receiver is to complete it by a call, or has and that is not
 /// judged.
 ///
-/// Returns `None` if a later definition has replaced the one that it was made by, or if the attempt
-/// waits and the timer has another version: it was given another time since, or is disabled.
+/// Returns `None` if a later definition has replaced that of the attempt. Also if the attempt waits
+/// and the timer has another version: it was rescheduled since, or is disabled.
 pub(crate) fn open(kept: &str, definition: &Definition, version: u64) -> Option<EndedAttempt> {
     let last = read(kept).pop().filter(|last| last.error.is_none())?;
     let waits = last.completion.as_ref()?.state == CompletionState::Waiting;
@@ -116,7 +116,7 @@ pub(crate) fn open(kept: &str, definition: &Definition, version: u64) -> Option<
     (is_current && of.definition == definition.digest()).then_some(last)
 }
 
-/// Returns the attempts with this one in place of the last, which was [`open`].
+/// Returns the attempts with this one in place of the last, [`open`] one.
 pub(crate) fn closed(kept: &str, last: &EndedAttempt) -> String {
     let mut lines = kept.lines().collect::<Vec<_>>();
     let is_attempt = |line: &&str| serde_json::from_str::<EndedAttempt>(line).is_ok();
@@ -124,7 +124,7 @@ pub(crate) fn closed(kept: &str, last: &EndedAttempt) -> String {
     append(&lines.join("\n"), last)
 }
 
-/// Reads what was kept; lines of another kind are left out.
+/// Reads kept attempts; lines of other kinds are left out.
 pub fn read(kept: &str) -> Vec<EndedAttempt> {
     kept.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
@@ -257,7 +257,7 @@ mod tests {
         let versions = [2, 3, 4].map(|version| open(&kept, &definition, version));
         assert_eq!(versions, [None, Some(waits), None]);
         assert!(!was_of(&kept, &definition));
-        // What its receiver said counts, also for a timer that was given another time since.
+        // Its receiver's answer counts, also for a timer that was rescheduled since.
         let done = in_state(CompletionState::Succeeded);
         let kept = opened(&closed(&kept, &done), &definition, 4);
         assert_eq!(open(&kept, &definition, 5), Some(done));

@@ -33,7 +33,7 @@ pub(crate) const EXPIRED: &str = "answered 202, and was not completed in time";
 /// Reason of the failure of an attempt that was completed as failed, without the call's text.
 pub(super) const FAILED: &str = "completed as failed";
 
-/// Beginning of what a token is made of. No text that the service signs begins with a NUL.
+/// Beginning of a token's signed text. No other text that the service signs begins with a NUL.
 const PREFIX: &[u8] = b"\0tourbillond completion\0";
 
 /// Returns the reason of the failure of an attempt that its receiver completed as failed.
@@ -49,14 +49,14 @@ pub(crate) fn failed(text: &str) -> String {
 pub(crate) struct Ticket<'a> {
     pub(crate) app: &'a str,
     pub(crate) run: TimerId,
-    /// Time at which the run's definition was made.
+    /// Time of the run's definition.
     pub(crate) made: Time,
     pub(crate) attempt: u32,
 }
 
 impl<'a> Ticket<'a> {
-    /// Returns the ticket of this attempt that the token is of, by one of the app's secrets, in a
-    /// time that does not depend on the token's HMAC.
+    /// Returns the ticket of the token's attempt, checked by the app's secrets, in a time that does
+    /// not depend on the token's HMAC.
     pub(crate) fn opened(
         (app, run, attempt): (&'a str, TimerId, u32),
         token: &str,
@@ -75,8 +75,8 @@ impl<'a> Ticket<'a> {
         format!("/v1/apps/{app}/runs/{run}/attempts/{attempt}/completion")
     }
 
-    /// Returns the token: the microseconds since the Unix epoch at which the definition was made, a
-    /// dot, and 64 hexadecimal digits.
+    /// Returns the token: the time of the definition in microseconds since the Unix epoch, a dot,
+    /// and 64 hexadecimal digits.
     pub(crate) fn token(&self, secret: &Secret) -> String {
         let mac = hex::encode(self.mac(secret).finalize().into_bytes());
         format!("{}.{mac}", self.made.as_micros())

@@ -1,5 +1,5 @@
-//! What is kept of a request and of an answer's head, with an attempt: bounded, and without values
-//! that let somebody in.
+//! Parts of a request and of an answer's head that are kept with an attempt: bounded, and without
+//! credentials.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ const BYTES_MAX: usize = 1024;
 /// The service's own header that identifies a run, which everybody may see.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Returns what is kept of the request of a callback. Its URL and the texts of its headers are
-/// compared with no secret: who wrote them would learn from it which text is one.
+/// Returns the kept part of a callback's request. Its URL and the texts of its headers are not
+/// searched for secrets: their author could guess a secret by this.
 pub(crate) fn sent<B>(request: &Request<B>, callback: &Callback) -> SentRequest {
     let is_secret = |(name, value): (&String, &Header)| {
         matches!(value, Header::Secret { .. }).then(|| name.to_ascii_lowercase())
@@ -44,13 +44,12 @@ pub(crate) fn sent<B>(request: &Request<B>, callback: &Callback) -> SentRequest 
     }
 }
 
-/// Returns what is kept of an answer's headers.
+/// Returns the kept part of an answer's headers.
 pub(crate) fn answered(headers: &HeaderMap, redact: &Redact) -> BTreeMap<String, String> {
     kept(headers, redact, |name| !is_sensitive(name))
 }
 
-/// The first headers with their values, those of one name together; without those that are too
-/// much.
+/// Returns the first headers with their values, equal names together, up to the limit.
 fn kept(
     headers: &HeaderMap,
     redact: &Redact,

@@ -1,12 +1,12 @@
 //! The guard: addresses that may be called.
 //!
-//! A name is resolved once, its addresses are judged, and the connection is made to one of those
-//! that were judged: a name that resolves to something else a moment later changes nothing.
+//! A name is resolved once, its addresses are judged, and the connection is made to a permitted
+//! one: if the name resolves to something else a moment later, nothing changes.
 //!
-//! Refused are addresses that are not on the public internet: this host, this network, private and
-//! reserved ranges; in whatever notation, and also where IPv4 is written within IPv6. What a
-//! network of the app has is called all the same. If an app has destinations, it calls no other
-//! host. No port is refused, unless a destination names one.
+//! Addresses that are not on the public internet are refused: this host, this network, private and
+//! reserved ranges; in whatever notation, and also where IPv4 is written within IPv6. Addresses in
+//! the app's networks are called all the same. If an app has destinations, it calls no other host.
+//! No port is refused, unless a destination names one.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -44,10 +44,10 @@ static REFUSED: LazyLock<Vec<(Network, &str)>> = LazyLock::new(|| {
         // Among others, IPv4 within IPv6 as translators write it (`::ffff:0:127.0.0.1`), and the
         // translations that a network sets up for itself (64:ff9b:1::/48).
         ("::/3", "reserved"),
-        // Teredo, which is IPv4 within IPv6, among others.
+        // Teredo (IPv4 within IPv6), among others.
         ("2001::/23", "reserved"),
         ("2001:db8::/32", "for documentation"),
-        // 6to4, which is IPv4 within IPv6.
+        // 6to4 (IPv4 within IPv6).
         ("2002::/16", "reserved"),
         ("3fff::/20", "for documentation"),
         ("fc00::/7", "private"),
@@ -75,7 +75,7 @@ fn reached(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Reason for which an address is not called.
+/// Refusal of an address, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     address: IpAddr,

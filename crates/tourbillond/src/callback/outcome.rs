@@ -59,7 +59,7 @@ pub fn retry(policy: Option<&RetryPolicy>) -> Result<Retry, Vec<Fault>> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    /// Time for which the receiver asks to be left alone.
+    /// The receiver's `Retry-After`, as a duration.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) headers: HeaderMap,
     /// The beginning of the body.
@@ -78,14 +78,14 @@ pub(crate) enum Verdict {
     GivenUp(String),
 }
 
-/// Returns what an answer, or the lack of one, means after so many earlier failures. `random` is
-/// any number.
+/// Returns the outcome of an answer, or of a missing one, after so many earlier failures. `random`
+/// is any number.
 ///
-/// With `complete_within`, an answer of 202 is followed by a call that decides. Otherwise an answer
-/// of `success` is one, or of 2xx if that is empty. Of the others, 410 (gone) ends the
-/// occurrence, and any other is a failure, also a redirect. The pause is between half of what the
-/// policy says and all of it, so that what failed together does not come back together, and at
-/// least what the receiver asks for.
+/// With `complete_within`, a call decides after an answer of 202. Otherwise an answer whose status
+/// is in `success` succeeds, or any 2xx if that list is empty. Of the other answers, 410 (gone)
+/// ends the occurrence, and the rest are failures, redirects included. The pause is between half of
+/// the policy's and all of it, so that callbacks that failed together do not return together, and
+/// is at least the receiver's `Retry-After`.
 pub(crate) fn judge(
     answer: &Result<Answer, String>,
     (success, complete_within): (&[u16], Option<Duration>),

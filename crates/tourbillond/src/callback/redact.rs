@@ -1,6 +1,6 @@
-//! [`Redact`]: takes the values of a request's headers out of what a receiver answers.
+//! [`Redact`]: takes the values of a request's headers out of a receiver's answer.
 //!
-//! A receiver can send back what it got, and the beginning of its answer is kept and shown.
+//! A receiver can send back a request's headers, and the beginning of its answer is kept and shown.
 
 use crate::config::{App, Secret};
 use crate::model::{Callback, Header, MASK, is_sensitive};
@@ -8,13 +8,13 @@ use crate::model::{Callback, Header, MASK, is_sensitive};
 /// The shortest value that is looked for. A shorter one is no secret, and stands in many texts.
 const WHOLE_MIN: usize = 4;
 
-/// The shortest part of a value that is looked for: what follows a scheme, one cookie of several.
+/// The shortest part of a value that is looked for: the text after a scheme, one cookie of several.
 const PART_MIN: usize = 8;
 
 /// Most parts of one value that are looked for.
 const PARTS_MAX: usize = 16;
 
-/// What the value of a token begins with, in small or large letters.
+/// Beginning of a token's value, in small or large letters.
 const BEARER: &str = "bearer ";
 
 /// Values that are not to be shown. By default there are none.
@@ -26,8 +26,8 @@ pub(crate) struct Redact {
 }
 
 impl Redact {
-    /// Looks for the values of a callback's headers that let somebody in: of secrets, and of those
-    /// that are named like `Authorization`.
+    /// Looks for the callback's credentials: the values of headers with secrets, and of headers
+    /// named like `Authorization`.
     pub(crate) fn new(app: &App, callback: &Callback) -> Self {
         let value = |(name, header): (&'_ String, &'_ Header)| match header {
             Header::Value(value) => is_sensitive(name).then(|| value.clone()),
@@ -48,7 +48,7 @@ impl Redact {
     }
 
     fn of(mut values: Vec<String>) -> Self {
-        // What has another in it comes before that.
+        // A value that contains another is replaced first.
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         values.dedup();
         Self { values, has_tokens: false }
@@ -66,9 +66,9 @@ impl Redact {
         Self { has_tokens: self.has_tokens || other.has_tokens, ..Self::of(self.values) }
     }
 
-    /// If the callback has a header of a secret, looks for what has the form of a token too: what
-    /// follows `Bearer`, and a JSON Web Token. So those are found whose values are not known here:
-    /// what another node has fetched, and what was replaced since it was sent.
+    /// If the callback has a header of a secret, looks for texts in the form of a token too: after
+    /// `Bearer`, and JSON Web Tokens. This finds values that are not known here: tokens that
+    /// another node has fetched, and tokens replaced since they were sent.
     pub(crate) fn and_tokens(mut self, callback: &Callback) -> Self {
         self.has_tokens =
             callback.headers.values().any(|header| matches!(header, Header::Secret { .. }));

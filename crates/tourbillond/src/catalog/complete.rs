@@ -2,9 +2,9 @@
 //!
 //! An attempt that was answered 202 leaves its wait in the timer's detail, and the timer is due
 //! when the wait ends. A call writes its result there and makes the timer due now: the node that
-//! claims it ends the attempt, as the dispatcher does with any. So the state is the timer alone.
-//! The write applies only to the timer as it was found, so that of two calls, or of a call and the
-//! end of the wait, one comes first.
+//! claims it ends the attempt in the usual way. So the timer alone has the state. The write applies
+//! only to an unchanged timer. So of two calls, or of a call and the end of the wait, the first
+//! wins.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ use crate::config::App;
 use crate::model::{self, Complete, Completed, CompletionState, EndedAttempt, Stored, WorkOutcome};
 
 impl Catalog {
-    /// Keeps what a receiver says of an attempt, or gives it more time. A repeat changes nothing,
-    /// and returns the same.
+    /// Keeps a receiver's result of an attempt, or gives the attempt more time. A repeat changes
+    /// nothing, and returns the same.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ impl Catalog {
             let Some(timer) = found else {
                 let by_id = RecordQuery::new().timer(ticket.run);
                 let record = self.client.records(by_id).await?.pop();
-                // One that was cancelled before its completion was recorded did not complete.
+                // A run that was cancelled before its completion was recorded did not complete.
                 let record = record.filter(|record| record.outcome != Outcome::Cancelled);
                 let kept = record.map(|record| record.detail).unwrap_or_default();
                 return self.result_kept(&kept, ticket, call, |_| true).await;
@@ -56,7 +56,7 @@ impl Catalog {
             let open = open(&timer.detail, &definition, timer.version);
             let open = open.filter(|open| open.attempt == ticket.attempt);
             let Some(mut open) = open else {
-                // Of those that another has followed, only failures were judged.
+                // Of attempts with a successor, only failures were judged.
                 let is_judged = |attempt: &EndedAttempt| attempt.error.is_some();
                 return self.result_kept(&timer.detail, ticket, call, is_judged).await;
             };

@@ -1,4 +1,4 @@
-//! [`Error`]: the reason for which the catalog did not do what it was asked.
+//! [`Error`]: refusals and failures of the catalog.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use tourbillon_durable::StoreError;
 
 use crate::callback::Fault;
 
-/// Reason for which the catalog did nothing. Its text says what is wrong, and what to do.
+/// Refusal or failure of the catalog, without a change. Its text says the fault, and the remedy.
 #[derive(Debug)]
 pub(crate) enum Error {
     /// Fields that are wrong, each with the reason.
@@ -23,7 +23,7 @@ pub(crate) enum Error {
     Full(u32),
     /// So many previews wait on this node.
     Crowded(usize),
-    /// A computation panicked: what it was to compute.
+    /// A computation panicked: the name of its result.
     Broken(&'static str),
     /// The payload in the store cannot be read by this version.
     Unreadable,
@@ -31,7 +31,7 @@ pub(crate) enum Error {
     Store(StoreError),
 }
 
-/// Kind of what is missing.
+/// Kind of a missing thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// A schedule or one-shot.

@@ -16,8 +16,8 @@ use crate::model::{self, AtWhen, Definition, Schedule, ScheduleState, Stored, Wh
 /// Number of next times that are shown.
 const NEXT: usize = 5;
 
-/// Number of a key's newest records that are searched for one of a one-shot. Runs of a schedule
-/// that had the key before may have ended since.
+/// Number of a key's newest records that are searched for a one-shot's. Runs of an earlier schedule
+/// of the key may have ended since.
 const LOOKED: u32 = 1_000;
 
 /// State of a key.
@@ -49,13 +49,13 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// [`Missing::Schedule`] for what can be no key. It is not looked up: the store may refuse it,
-    /// and with it the other names of the same statement.
+    /// [`Missing::Schedule`] for an invalid key. It is not looked up: the store may refuse it, and
+    /// with it the other names of the same statement.
     pub(super) async fn look(&self, app: &str, key: &str) -> Result<(Time, Slot)> {
         check_key(key).map_err(|_| Missing::Schedule)?;
         let name = model::name(app, key);
         let (now, Named { schedule, timer, record }) = self.client.named(&name).await?;
-        // One that was made again has another id, and the same name.
+        // A revived timer has another id, and the same name.
         let found = schedule.map(Found::Repeated).or(timer.map(Found::Once));
         if let Some(found) = found {
             return Ok((now, Slot::Taken(found)));
@@ -69,7 +69,7 @@ impl Catalog {
         let Some(mut last) = last else {
             return Ok((now, Slot::Free(model::once_id(&name))));
         };
-        // Those of one moment are in no order of time.
+        // Records of one moment have no order of time.
         let next = loop {
             let next = TimerId::of_revival(last.timer);
             match self.client.records(RecordQuery::new().timer(next)).await?.pop() {
@@ -98,7 +98,7 @@ impl Catalog {
         Ok(self.reader.schedules(by_name).await?.pop().map(Found::Repeated))
     }
 
-    /// Finds what is there under the key.
+    /// Finds the schedule or one-shot of the key.
     pub(crate) async fn find(&self, app: &str, key: &str) -> Result<Option<Found>> {
         Ok(match self.look(app, key).await?.1 {
             Slot::Taken(found) => Some(found),
@@ -122,7 +122,7 @@ impl Found {
         self.payload().map_or(0, <[u8]>::len)
     }
 
-    /// Returns what was asked for, unless it is over.
+    /// Returns the definition, unless it is over.
     pub(crate) fn stored(&self) -> Option<Stored> {
         serde_json::from_slice(self.payload()?).ok()
     }
@@ -182,7 +182,7 @@ impl Found {
             Self::Repeated(row) if row.enabled => ScheduleState::Enabled,
             Self::Repeated(_) => ScheduleState::Disabled,
             Self::Once(timer) if timer.running.is_some() => ScheduleState::Running,
-            // One that waits in its lane is not due either.
+            // A timer that waits in its lane is not due either.
             Self::Once(timer) if timer.new.scheduled_for == Time::NEVER => ScheduleState::Disabled,
             Self::Once(_) => ScheduleState::Pending,
             Self::Over(record) => match record.outcome {
@@ -213,7 +213,7 @@ impl Found {
         }
     }
 
-    /// Returns the time until which it is paused, if that is to come.
+    /// Returns the end of its pause, if in the future.
     fn paused(&self, now: Time) -> Option<Time> {
         match self {
             Self::Repeated(row) if row.enabled => row.paused.filter(|until| *until > now),

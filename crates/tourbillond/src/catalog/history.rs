@@ -38,7 +38,7 @@ pub(crate) struct HistoryQuery {
 #[derive(Debug, Default)]
 pub(super) struct Histories(Mutex<HashMap<String, Arc<Known>>>);
 
-/// Histories of an app by their queries, each with the time until which it is served again.
+/// Histories of an app by their queries, each with the end of its reuse.
 type Known = tokio::sync::Mutex<HashMap<HistoryQuery, (Instant, Arc<History>)>>;
 
 impl Histories {
@@ -49,8 +49,8 @@ impl Histories {
 }
 
 impl Catalog {
-    /// Counts the runs of an app by time: returns what was counted a moment ago, if there is that.
-    /// A history that takes long to count is served for longer.
+    /// Counts the runs of an app by time, or returns a recent count. A history that takes long to
+    /// count is served for longer.
     pub(crate) async fn history(&self, app: &str, query: HistoryQuery) -> Result<Arc<History>> {
         // One history of an app is counted at a time; viewers of other apps do not wait for it.
         let known = self.histories.of(app);
@@ -151,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_history_is_counted_once_for_many_and_other_apps_do_not_wait_for_it() {
-        // What is counted is served again until the clock moves, which it does not.
+        // A count is served again until the clock moves, and it stands still.
         let clock = tourbillon::virtual_time::VirtualClock::new();
         let timer = tourbillon::Timer::builder().virtual_clock(&clock).build().unwrap();
         let (memory, count) = (Memory::new(&tourbillon::Timer::global()), Arc::default());
@@ -163,7 +163,7 @@ mod tests {
         assert!(all.iter().all(|history| history.is_ok()));
         assert_eq!(count.load(Ordering::SeqCst), 1);
         history("b").await.unwrap();
-        // While one of `a` is counted.
+        // While a history of `a` is counted.
         let known = service.catalog.histories.of("a");
         let counts = known.lock().await;
         let (mut own, mut other) = (pin!(history("a")), pin!(history("b")));

@@ -1,4 +1,4 @@
-//! How the service stands: counts of the cluster, what fails, and the nodes.
+//! The state of the service: counts of the cluster, failures, and the nodes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::runs::of_record;
 use crate::metrics;
 use crate::model::{self, Figure, Node, Outcomes, Overview};
 
-/// Age up to which an overview is served again.
+/// Greatest age of a reused overview.
 pub(super) const FRESH: Duration = Duration::from_millis(900);
 
-/// Age up to which the count of occurrences within the hour is used again.
+/// Greatest age of a reused count of occurrences within the hour.
 const PLANNED_FRESH: Duration = Duration::from_secs(10);
 
 /// Most rows that each count reads.
@@ -43,7 +43,7 @@ pub(super) struct Overviews {
     planned: Mutex<Known<String, Planned>>,
 }
 
-/// Counts, with the time at which they were made.
+/// Counts, with the times of counting.
 type Known<K, V> = HashMap<K, (Instant, Arc<V>)>;
 
 /// Occurrences of an app's schedules within the hour.
@@ -58,7 +58,7 @@ struct Planned {
 impl Catalog {
     /// Returns how the service stands: the overview of the last second, if there is one.
     pub(crate) async fn overview(&self, apps: &[String]) -> Result<Arc<Overview>> {
-        // Who comes meanwhile waits for what is being counted.
+        // Later requests wait for the count under way.
         let mut known = self.overviews.whole.lock().await;
         let now = self.timer.now();
         known.retain(|_, (at, _)| now.duration_since(*at) < FRESH);
@@ -78,7 +78,7 @@ impl Catalog {
         let mut minutes = found.next_hour;
         let mut failing = Vec::new();
         for app in apps {
-            // What is not a timer yet.
+            // Occurrences that are not timers yet.
             let planned = self.planned(app, now).await?;
             minutes.iter_mut().zip(&planned.minutes).for_each(|(sum, minute)| *sum += minute);
             is_hour_cut |= planned.cut;
@@ -137,7 +137,7 @@ impl Catalog {
             let rows = self.reader.schedules(enabled.clone()).await?;
             is_last = rows.len() < ROWS as usize;
             enabled.after = rows.last().map(|row| row.name.clone());
-            // Without their payloads, which can be large.
+            // Without their payloads: these can be large.
             found.extend(rows.into_iter().map(|row| (row.rule, row.next)));
         }
         // Not on a thread of the runtime: a schedule can have 3,600 occurrences in the hour.

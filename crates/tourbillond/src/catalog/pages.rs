@@ -1,8 +1,7 @@
-//! Pages of lists: what each may cost, whatever was asked for and whatever is stored.
+//! Pages of lists, with bounded cost, whatever the query and the stored data.
 //!
-//! A page ends at its limit, or sooner once what was read for it has so many bytes or takes so
-//! long; then it says where the next begins. The store is read in parts, so that no more is read
-//! than is needed.
+//! A page ends at its limit, or sooner once its reads reach so many bytes or take so long; then it
+//! says where the next begins. The store is read in parts, so that no more is read than needed.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -24,7 +23,7 @@ pub(crate) const ROWS: u32 = 64;
 /// Most bytes of a row.
 const ROW: usize = 64 << 10;
 
-/// Bytes that each item counts beside what is stored.
+/// Bytes that each item counts beside its stored bytes.
 const ITEM: usize = 512;
 
 /// Bytes that each run counts that is shown beside its schedule.
@@ -69,9 +68,9 @@ impl Left {
         self.taken = (self.taken.0 + 1, self.taken.1 + stored + ITEM);
     }
 
-    /// Returns how many rows to read next: as many as the page may still have, if they are like
-    /// those before, and one that says whether there is more. Once a row was passed, few of those
-    /// that follow may be listed, so it is as many as are read at a time.
+    /// Returns how many rows to read next: as many as the page still has room for, by the size of
+    /// the rows so far, and another that shows whether there is more. Once a row was passed over,
+    /// few of the next may be listed, so it is the most that are read at a time.
     pub(crate) fn rows(&self) -> u32 {
         if self.has_passed {
             return ROWS;
@@ -96,7 +95,7 @@ pub(crate) struct Live<'a> {
     timers: Option<Part<Timer, TimerQuery>>,
 }
 
-/// Rows of one table that were read, and what comes after them.
+/// Rows read from one table, and the query for the next.
 struct Part<T, Q> {
     /// Query that is made next; `None` if none is.
     next: Option<Q>,
@@ -118,7 +117,8 @@ impl<T, Q: Clone> Part<T, Q> {
         self.next.clone().filter(|_| self.is_to_read())
     }
 
-    /// Takes what was read of so many rows. `after` makes the query of what follows a row.
+    /// Takes the rows of a read with a limit. `after` makes the query for the rows after a given
+    /// row.
     fn read(&mut self, limit: u32, rows: Vec<T>, after: impl Fn(Q, &T) -> Q) {
         let is_last = rows.len() < limit as usize;
         let next = self.next.take().filter(|_| !is_last).zip(rows.last());
@@ -136,7 +136,7 @@ fn after(mut query: TimerQuery, last: &Timer) -> TimerQuery {
 }
 
 impl<'a> Live<'a> {
-    /// Makes one of the rows of each query; that of timers is in the order of names.
+    /// Joins the rows of both queries; the query for timers is in the order of names.
     pub(crate) fn new(
         catalog: &'a Catalog,
         schedules: Option<ScheduleQuery>,
@@ -151,7 +151,7 @@ impl<'a> Live<'a> {
             || self.timers.as_ref().is_some_and(Part::is_to_read)
     }
 
-    /// The next, and its name. What is not read yet is read by so many `rows`.
+    /// Returns the next, and its name. Missing rows are read by so many `rows`.
     pub(crate) async fn next(&mut self, rows: u32) -> Result<Option<(String, Found)>> {
         let reader = &self.catalog.reader;
         if let Some(part) = &mut self.schedules {
@@ -200,7 +200,7 @@ pub(crate) struct Query {
     pub(crate) search: Option<String>,
     /// Label of the schedules.
     pub(crate) label: Option<Label>,
-    /// Number of runs to show of each schedule, those that ended last.
+    /// Number of runs to show of each schedule, the last to end.
     pub(crate) last_runs: u32,
     /// True to count the schedules of all pages.
     pub(crate) count: bool,
@@ -249,7 +249,7 @@ impl Catalog {
         Ok(Page { total, ..page })
     }
 
-    /// Reads what fits a query but for its label and its text, from behind a name.
+    /// Reads the matches of a query, label and text aside, after a name.
     fn live(&self, app: &str, query: &Query, after: Option<String>) -> Live<'_> {
         let prefix = model::name(app, query.prefix.as_deref().unwrap_or(""));
         let enabled = match query.state {
@@ -267,8 +267,8 @@ impl Catalog {
         let happens = query.kind != Some(ScheduleKind::Repeated) && (is_any || state.is_some());
         let mut schedules = ScheduleQuery::new().prefix(&*prefix);
         (schedules.enabled, schedules.after) = (enabled, after.clone());
-        // The index of a kind has those that are enabled apart from the others. That of names has
-        // both, and few of them may fit.
+        // The index of a kind keeps enabled schedules apart from disabled ones. The index of names
+        // has both, and few of them may match.
         schedules.kind = enabled.map(|_| model::kind(app));
         let mut timers = TimerQuery::new().by_name(prefix, after);
         timers.state = state;
@@ -278,7 +278,7 @@ impl Catalog {
             Some(ScheduleState::Disabled) => {
                 (timers.kind, timers.since) = (Some(model::kind(app)), Some(Time::NEVER));
             }
-            // One that waits in a lane is never due, and one that is held is not pending.
+            // A timer that waits in a lane is never due, and a held one is not pending.
             Some(ScheduleState::Pending) => {}
             Some(_) => timers.kind = Some(model::kind(app)),
         }

@@ -1,4 +1,4 @@
-//! The next occurrences, and what daylight saving, excluded windows and a pause do to them.
+//! The next occurrences, and the effects of daylight saving, excluded windows and a pause on them.
 
 use std::iter::successors;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use super::Catalog;
 use super::error::{Error, Result};
 use crate::model;
 
-/// Shortest time for which a count is believed, with what this node makes itself added.
+/// Shortest trust in a count, with this node's own creations added.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// Part of the time, one in so many, that an app is counted at most.
@@ -34,7 +34,7 @@ pub(super) struct Quota {
 #[derive(Debug)]
 struct Count {
     count: u32,
-    /// Time until which it is believed.
+    /// End of the trust in it.
     until: Instant,
     /// Number of those made since the next count began; `None` while nobody counts.
     made: Option<u32>,
@@ -61,7 +61,7 @@ impl Quota {
         Err(Error::Full(limit))
     }
 
-    /// Returns the number of an app's schedules, and the time until which it is believed.
+    /// Returns the number of an app's schedules, and the end of the trust in it.
     fn known(&self, app: &str) -> Option<(u32, Instant)> {
         lock(&self.counts).get(app).map(|known| (known.count, known.until))
     }
@@ -110,7 +110,7 @@ fn lock(counts: &Mutex<HashMap<String, Count>>) -> MutexGuard<'_, HashMap<String
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the time until which a count is believed: the longer, the longer it took.
+/// Returns the end of the trust in a count: the longer it took, the longer it is trusted.
 fn until(begun: Instant, ended: Instant) -> Instant {
     ended + FRESH.max(ended.duration_since(begun) * PART)
 }
@@ -130,7 +130,7 @@ async fn replace(
     known.until = until(begun, timer.now());
     let made = known.made.take().unwrap_or(0);
     match counted {
-        // What is made meanwhile may be counted as well: too many, and never too few.
+        // Schedules made meanwhile may be counted twice: too many, and never too few.
         Ok(count) => known.count = count.saturating_add(made),
         Err(error) => tracing::warn!(%error, app, "the schedules of an app were not counted"),
     }
@@ -267,7 +267,7 @@ mod tests {
             let due = [now, now + DAY, Time::NEVER][number as usize % 3];
             once.push(one_shot("a", &format!("{number}-once"), due, now));
         }
-        // Names before and after those of the app.
+        // Names before and after the app's.
         for app in ["a-", "a0"] {
             make_schedule(&mut store, app, "daily", true, now);
             once.push(one_shot(app, "once", now, now));

@@ -21,7 +21,7 @@ const LABELLED: u32 = 1_000;
 /// Most runs that are read at a time.
 const RUNS: usize = 256;
 
-/// Bytes of runs after which a page ends, beside those of its last part.
+/// Bytes of runs that end a page, beside its last part.
 const READ: usize = 2 << 20;
 
 impl Catalog {
@@ -42,7 +42,7 @@ impl Catalog {
         while !names.is_empty() && !left.is_none() {
             let part = names.len().min(left.rows() as usize);
             let part: Vec<String> = names.drain(..part).collect();
-            // One statement finds those that are asked for together.
+            // One statement finds all names that are asked for together.
             let found = try_join_all(part.iter().map(|name| self.reader.named(name))).await?;
             for (place, (now, named)) in found.into_iter().enumerate() {
                 if left.is_none() {
@@ -51,7 +51,7 @@ impl Catalog {
                 }
                 let Some((_, key)) = model::app_and_key(&part[place]) else { continue };
                 last = Some(key.to_owned());
-                // One that was changed since its name was found may not fit any more.
+                // A schedule that was changed since its name was found may no longer match.
                 let found = named.schedule.map(Found::Repeated).or(named.timer.map(Found::Once));
                 let size = found.as_ref().map_or(0, Found::size);
                 let found = found.filter(|found| query.takes(found));
@@ -82,8 +82,8 @@ impl Catalog {
         Ok(Total { count: count.count, at_least: count.is_cut })
     }
 
-    /// Shows the runs of the page's schedules that ended last. Runs keep the text of answers, which
-    /// a list does not show: if that is much, the page ends sooner.
+    /// Shows the last finished runs of the page's schedules. Runs keep the text of answers, and a
+    /// list does not show it: if this is much, the page ends sooner.
     pub(super) async fn show_last_runs(
         &self,
         app: &str,

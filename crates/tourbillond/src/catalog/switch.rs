@@ -11,7 +11,7 @@ use super::{Catalog, TRIES};
 use crate::model::{self, Alerts, RunningAttempt, ScheduleState, Stopped};
 
 impl Catalog {
-    /// Enables or disables what is there under the key.
+    /// Enables or disables the schedule or one-shot of the key.
     pub(crate) async fn switch(&self, app: &str, key: &str, on: bool) -> Result<Stopped> {
         for _ in 0..TRIES {
             let (now, slot) = self.look(app, key).await?;
@@ -68,7 +68,7 @@ impl Catalog {
         Err(Conflict::Contended.into())
     }
 
-    /// Removes what is there under the key.
+    /// Removes the schedule or one-shot of the key.
     pub(crate) async fn remove(&self, app: &str, key: &str) -> Result<Stopped> {
         let client = &self.client;
         for _ in 0..TRIES {
@@ -146,7 +146,7 @@ impl Catalog {
     }
 }
 
-/// Returns what an error means for a call that has written before, if `has_written`.
+/// Returns the meaning of an error, for a call that has written before if `has_written`.
 pub(super) fn after_a_write(has_written: bool, error: StoreError) -> StoreError {
     match error.kind() {
         StoreErrorKind::Unavailable | StoreErrorKind::Conflict if has_written => {

@@ -1,14 +1,14 @@
-//! [`Watch`]: what a schedule with `success_within` or `disable_after` has beside it.
+//! [`Watch`]: the state of `success_within` and `disable_after`, beside a schedule.
 //!
-//! A watch is a timer of a kind of its own, so that it is durable and no run. It is due when the
-//! schedule has to have succeeded, and has the runs that were dead since it last did. While nothing
-//! is to come of it, it is held. It is made before the schedule, and judged only by the node
-//! that finds it due, which then reads the schedule: a node that ends in between leaves one that
-//! belongs to no schedule, and ends by itself. So does that of a schedule that is deleted: a client
-//! may be about to make another of the same key, so no client cancels a watch.
+//! A watch is a timer of a separate kind, so that it is durable and no run. It is due when the
+//! schedule has to have succeeded, and counts the dead runs since the last success. While it waits
+//! for neither, it is held. It is made before the schedule, and judged only by the node that finds
+//! it due. That node then reads the schedule: a watch without a schedule, left by a node that ended
+//! in between or by a deleted schedule, ends by itself. No client cancels a watch, because another
+//! client may be about to create a schedule of the same key.
 //!
-//! The definition of a schedule says which of the two it has, or else the configuration of its app
-//! does, as it is at that time: when the schedule is written, when a run ends, when a watch is due.
+//! The definition of a schedule says which of the two apply; if not, the current configuration of
+//! its app does: when the schedule is written, when a run ends, and when a watch is due.
 
 mod of_app;
 
@@ -29,10 +29,10 @@ use crate::model::{self, Alerts, Callback, Definition, DisabledBy, Stored};
 /// Kind of all watches.
 pub(crate) const WATCH: &str = "watch";
 
-/// Longest time for which a watch is postponed before it is judged anew.
+/// Longest pause of a watch before it is judged anew.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
-/// Time for which a watch waits for its schedule, which is written after it.
+/// Time that a watch waits for its schedule to be written after it.
 const MARGIN: Duration = Duration::from_secs(60);
 
 /// Pause before a watch is changed that a node has just found due.
@@ -86,7 +86,7 @@ impl Watch {
 
     /// Returns whether a node has made that notice, and so has postponed it for good.
     fn is_postponed(&self, now: Time) -> bool {
-        // One of a pause is due long after now, and not long after the end of the pause.
+        // After a pause, the watch is due long after now, but not long after the end of the pause.
         let from = now.max(self.state.since());
         self.timer.new.due != Time::NEVER && self.timer.new.due > from + 2 * LONGEST
     }
@@ -94,7 +94,7 @@ impl Watch {
     /// Returns whether a success at `now` changes nothing.
     fn has_nothing_to_note(&self, within: Option<Duration>, now: Time) -> bool {
         let is_noted = match within {
-            // One that is due is from a time that the app had before, and may have again.
+            // A due watch is from a time that the app had before, and may have again.
             None => self.timer.new.due == Time::NEVER,
             Some(_) => self.state.since() >= now,
         };
@@ -125,9 +125,8 @@ pub(crate) enum Judged {
 
 /// Judges an enabled schedule that last succeeded, or was enabled, at `since`.
 ///
-/// Time in which the schedule has no occurrence does not count: a pause, excluded windows, and the
-/// time before its start. Of one whose occurrences are further apart than `within`, that counts
-/// from the next.
+/// Time without occurrences does not count: a pause, excluded windows, and the time before the
+/// schedule's start. If occurrences are further apart than `within`, it counts from the next.
 pub(crate) fn judge(
     schedule: &Schedule,
     paused: Option<Time>,
@@ -191,8 +190,8 @@ impl Catalog {
         Ok((judged, Some(definition)))
     }
 
-    /// Sees to it that the schedule of a key is watched, as this definition replaces `old`, if one
-    /// is enabled. It comes before the schedule is written.
+    /// Makes the watch of a key's schedule, if this definition, in place of `old`, needs one. It
+    /// comes before the schedule is written.
     ///
     /// A success is awaited from `now` on, if there is no such `old` that is watched, or its times
     /// differ or the time within which to succeed does. Dead runs are counted anew from any change.
@@ -282,8 +281,7 @@ impl Catalog {
         Err(contended())
     }
 
-    /// Sees to it that the watch of a key ends soon, if the key has no schedule any more, or one
-    /// that is not watched.
+    /// Makes the watch of a key end soon, if the key has no schedule any more, or an unwatched one.
     ///
     /// The schedule is written already, so that an error is none of the request.
     pub(super) async fn end_watch(&self, app: &str, key: &str) {
@@ -306,7 +304,7 @@ impl Catalog {
             let replacement = Replacement::at(at).expect(watch.timer.version);
             match self.client.replace(watch.timer.new.id, replacement).await? {
                 TimerUpdate::Stale => {}
-                // One that is being judged ends by itself.
+                // A watch under judgement ends by itself.
                 TimerUpdate::Done | TimerUpdate::Running { .. } | TimerUpdate::Gone => {
                     return Ok(());
                 }
@@ -387,7 +385,7 @@ impl Catalog {
         Ok(of_it.and_then(|(row, definition)| Some((row, most(&definition)?))))
     }
 
-    /// Finds the schedule of this key and identity, and what it is now.
+    /// Finds the schedule of this key and identity, in its present state.
     pub(crate) async fn present(
         &self,
         (app, key): (&str, &str),
@@ -401,7 +399,7 @@ impl Catalog {
         Ok(row.zip(stored.map(|stored| stored.definition)))
     }
 
-    /// Disables the schedule of a key, if it is still the one of this row, and writes why.
+    /// Disables the schedule of a key, if it still has this row, and stores the reason.
     ///
     /// # Errors
     ///
@@ -511,7 +509,7 @@ mod tests {
         // After the end there is none to come.
         assert_eq!(judged(&daily.clone().ending_at(at(47)), None, 30, 60), Judged::Over);
         assert_eq!(judged(&daily.ending_at(at(48)), None, 30, 60), Judged::Silent);
-        // One that is rare is awaited from its next time.
+        // A rare schedule is awaited from its next time.
         let weekly = Schedule::every(7 * 24 * HOUR);
         assert_eq!(judged(&weekly, None, 1, 49), Judged::Later((168 + 25 - 49) * HOUR));
         assert_eq!(judge(&weekly, None, None, at(1), at(49)), Judged::Later(LONGEST));

@@ -27,7 +27,7 @@ pub(crate) enum Written {
 pub(crate) struct Left {
     pub(crate) written: Written,
     found: Found,
-    /// Time at which it was found.
+    /// Time of the look-up.
     now: Time,
 }
 
@@ -64,8 +64,8 @@ impl<'a> Draft<'a> {
         self.definition.lane.as_ref().map(|lane| model::name(self.app, lane))
     }
 
-    /// Returns what is kept from `now` on in place of `old`: what no definition has stays as it
-    /// was, and so do values of headers that came back masked.
+    /// Returns the definition kept from `now` on in place of `old`: fields outside definitions
+    /// stay, and so do values of headers that came back masked.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ impl<'a> Draft<'a> {
         Ok(stored)
     }
 
-    /// Returns what a key has after it was made, given what is `found` there: as it was made, if
-    /// another has changed it since.
+    /// Returns the state of a key after its creation, from the state `found` there: the created
+    /// one, if another request has changed it since.
     ///
     /// # Errors
     ///
@@ -145,8 +145,8 @@ impl<'a> Draft<'a> {
         given
     }
 
-    /// Makes it under a key that is free. Returns what the key has then; `None` if it was not free
-    /// any more.
+    /// Creates it under a free key, and returns the key's state; `None` if the key was no longer
+    /// free.
     async fn make(&self, catalog: &Catalog, id: TimerId, now: Time) -> Result<Option<Left>> {
         let stored = self.in_place_of(None, now)?;
         let (name, due, payload) = (self.name(), due(&stored), payload(&stored)?);
@@ -257,7 +257,7 @@ impl<'a> Draft<'a> {
         Ok(left)
     }
 
-    /// Makes it, or puts it in place of what is there, which has to have the version `expect`.
+    /// Creates it, or replaces the existing one, if that has the version `expect`.
     pub(crate) async fn replace(
         &self,
         catalog: &Catalog,

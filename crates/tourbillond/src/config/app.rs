@@ -44,9 +44,9 @@ pub struct App {
     pub secrets: Vec<Secret>,
     /// Receiver of the notices of schedules that have none of their own.
     pub notify: Option<Notify>,
-    /// Time within which a run has to succeed of a schedule that has no `success_within`.
+    /// Time in which a run has to succeed, for schedules without a `success_within`.
     pub success_within: Option<String>,
-    /// Number of dead runs in a row after which a schedule is disabled that has no `disable_after`.
+    /// Number of dead runs in a row that disables a schedule without a `disable_after`.
     pub disable_after: Option<u32>,
     /// Values of headers, by the names that callbacks of this app have for them.
     pub header_secrets: BTreeMap<String, HeaderSecret>,
@@ -66,7 +66,7 @@ pub struct App {
     pub trust: Trust,
 }
 
-/// A token, as it is configured: by its hash.
+/// A configured token: its hash.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
@@ -136,7 +136,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The hash of a token, as it is configured and compared.
+/// Returns the hash of a token, for the configuration and comparisons.
 pub fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
@@ -172,10 +172,10 @@ pub enum Scope {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeaderSecret {
-    /// Value of the header, as it is sent. One with `oauth` has it once there is a token.
+    /// Value of the header as sent. With `oauth`, it exists once there is a token.
     #[serde(default)]
     pub(crate) value: Option<Secret>,
-    /// Credentials by which the value is fetched: a token.
+    /// Credentials to fetch the value: a token.
     #[serde(default)]
     pub(crate) oauth: Option<OAuth>,
     /// Hosts that it may be sent to, as in [`App::destinations`].
@@ -186,8 +186,8 @@ pub struct HeaderSecret {
 }
 
 impl HeaderSecret {
-    /// Returns whether it may be sent there. Through a proxy, what is sent to the loopback leaves
-    /// this host, and needs TLS as elsewhere.
+    /// Returns whether it may be sent there. Through a proxy, a request to the loopback leaves this
+    /// host, and needs TLS as elsewhere.
     ///
     /// # Errors
     ///
@@ -251,7 +251,7 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// The reason for which what follows is no key.
+    /// If the rest of the text is no key, with the reason.
     pub(crate) fn standard_key(&self) -> Result<Cow<'_, [u8]>, String> {
         let Some(text) = self.0.strip_prefix(STANDARD) else {
             return Ok(Cow::Borrowed(self.0.as_bytes()));
@@ -270,7 +270,7 @@ impl fmt::Debug for Secret {
 }
 
 impl App {
-    /// One of a service without tokens: it may call what the service may be called from.
+    /// An app of a service without tokens: it may call the addresses that may call the service.
     pub(super) fn open() -> Self {
         let networks = ["127.0.0.0/8", "::1/128"].map(|text| text.parse().expect("a network"));
         Self { networks: networks.into(), ..Self::default() }

@@ -74,8 +74,8 @@ impl std::error::Error for ConfigError {}
 ///
 /// # Errors
 ///
-/// If the file, or one that it names for an app, cannot be read or has what is not known; if a
-/// value makes no sense; or if other than loopback is to be listened on without a token.
+/// If the file, or a file that it names for an app, cannot be read or has unknown fields; if a
+/// value is invalid; or if the service would listen beyond loopback without a token.
 pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     let file = flags.config.as_deref().map(read).transpose()?.unwrap_or_default();
     let path = flags.config.as_deref().filter(|_| file.has_secrets());
@@ -153,19 +153,19 @@ fn read(path: &Path) -> Result<File, ConfigError> {
     toml::from_str(&text).map_err(|error| wrong(&said(&text, &error)))
 }
 
-/// Returns what is wrong with a file and where, without the line itself, and without a value in the
-/// place of another: either may be a secret, and this goes into the log.
+/// Returns the fault in a file and its place, without the line itself, and without an invalid
+/// value: either may be a secret, and this text is logged.
 fn said(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     let message = error.message();
     let is_variant = message.starts_with("unknown variant ");
-    // A text is in quotes, unless it is in the place of one of some; any other value in backticks.
+    // A text is in quotes, unless it stands for a variant; any other value is in backticks.
     let value = message.find(['"', '`']).filter(|_| message.starts_with("invalid ") || is_variant);
     let end = value.and_then(|first| match message[first..].starts_with('"') {
         true => message.rfind('"').map(|last| last + 1),
-        // Of what is expected, nothing is from the file.
+        // The list of expected values has nothing from the file.
         false if is_variant => message.rfind(", expected "),
         false => message.find(", expected "),
     });

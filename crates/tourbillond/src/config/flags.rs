@@ -32,9 +32,9 @@ pub struct Flags {
     /// Further app of a service without tokens, beside `default`. Can be repeated.
     #[arg(long, value_name = "NAME", env = "TOURBILLOND_APP", value_delimiter = ',')]
     pub app: Vec<String>,
-    /// Further host by which the service is reached, such as `timers.example.com` or
-    /// `*.example.com`. Requests that name another are refused, but for loopback and the address
-    /// that they came to. Can be repeated.
+    /// Further host of the service, such as `timers.example.com` or `*.example.com`. Requests that
+    /// name another are refused, except for loopback and the address that they came to. Can be
+    /// repeated.
     #[arg(long, value_name = "HOST", env = "TOURBILLOND_HOST", value_delimiter = ',')]
     pub host: Vec<Destination>,
     /// Format of log lines.

@@ -1,4 +1,4 @@
-//! Tokens by the client credentials of OAuth 2, as they are configured.
+//! Configuration of tokens by the client credentials of OAuth 2.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::de::Error as _;
@@ -8,7 +8,7 @@ use url::{Url, form_urlencoded};
 use super::Secret;
 use super::app::is_local;
 
-/// Client credentials of OAuth 2, by which a token is fetched.
+/// Client credentials of OAuth 2 to fetch a token.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OAuth {

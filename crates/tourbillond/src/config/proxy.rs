@@ -1,4 +1,4 @@
-//! Proxies of an app's callbacks, and what is called without one.
+//! Proxies of an app's callbacks, and hosts called without a proxy.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::net::Network;
 /// Port of a proxy whose URL has none, as curl has it.
 const PORT: u16 = 1080;
 
-/// Proxies of an app, as they are configured.
+/// Configured proxies of an app.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProxySettings {
@@ -26,7 +26,7 @@ pub struct ProxySettings {
     no_proxy: Option<String>,
     /// True if variables of the environment stand for the fields that are missing.
     environment: bool,
-    /// True if the proxy resolves names, and refuses what may not be called.
+    /// True if the proxy resolves names, and refuses forbidden receivers.
     trusted: bool,
 }
 
@@ -99,7 +99,7 @@ impl Proxies {
         let no_proxy = settings.no_proxy.clone().map(|text| ("proxy.no_proxy".to_owned(), text));
         let (name, direct) = no_proxy.or_else(|| variable("no_proxy")).unwrap_or_default();
         let entries = direct.split([',', ' ']).filter(|entry| !entry.is_empty());
-        // It may be the URL of a proxy with its password, which may have a comma.
+        // It may be the URL of a proxy with its password, even one with a comma.
         let is_shown = !direct.contains('@');
         let direct = entries.enumerate().map(|(index, entry)| {
             Direct::read(entry).ok_or_else(|| {
@@ -122,13 +122,13 @@ impl Proxies {
         proxy.as_ref().filter(|_| !self.direct.iter().any(|direct| direct.has(&host)))
     }
 
-    /// Returns whether the proxies resolve names, and refuse what may not be called.
+    /// Returns whether the proxies resolve names, and refuse forbidden receivers.
     pub(crate) fn are_trusted(&self) -> bool {
         self.is_trusted
     }
 
-    /// Returns the proxy to which a request for a URL is sent whole; `None` if it goes to the
-    /// receiver, by a tunnel or without a proxy.
+    /// Returns the proxy that receives a whole request for a URL; `None` if the request is sent to
+    /// the receiver, by a tunnel or without a proxy.
     pub(crate) fn forwards(&self, url: &Url) -> Option<&Proxy> {
         self.of(url).filter(|_| self.is_trusted && url.scheme() == "http")
     }
@@ -166,7 +166,7 @@ fn proxy(url: &str) -> Result<Proxy, &'static str> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Direct {
     All,
-    /// A domain, and what is below it.
+    /// A domain, and its subdomains.
     Domain(String),
     /// Addresses, not of names but of URLs that have one.
     Network(Network),

@@ -250,7 +250,7 @@ fn an_error_shows_nothing_of_the_line_that_it_is_in() {
         let message = refused.split_once(": line 2, column ").unwrap().1;
         assert!(message.contains(kind), "{wrong}: {refused}");
         assert!(!message.contains(wrong) && !message.contains("8412"), "{wrong}: {refused}");
-        // The decimal number of what is written in another way.
+        // The decimal form of a number that is written in another way.
         assert!(!message.contains("541"), "{wrong}: {refused}");
     }
 }

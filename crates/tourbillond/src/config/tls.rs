@@ -51,7 +51,7 @@ impl TlsFlags {
     ///
     /// # Errors
     ///
-    /// If there is a part of what TLS needs.
+    /// If a part of the TLS settings is missing.
     pub(super) fn or(self, other: Self) -> Result<Option<TlsFiles>, &'static str> {
         let minimum = self.minimum.or(other.minimum);
         match (self.certificate.or(other.certificate), self.key.or(other.key)) {

@@ -27,7 +27,7 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// Returns what to say of the key's file if everybody can read it.
+    /// Returns the warning about the key's file if everybody can read it.
     pub(super) fn exposed(&self) -> Option<String> {
         private::exposed(&self.key, OTHERS)
     }

@@ -1,4 +1,4 @@
-//! Schedules kept in a file: what differs, and how it is made so.
+//! Schedules kept in a file: the differences, and the changes that remove them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,8 +25,7 @@ pub(super) struct Wanted {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Create(String, Definition),
-    /// With the version that it is in place of, and what differs: a field, what it is, and what it
-    /// is to be.
+    /// With the version to replace, and the differences: a field, its value, and the new one.
     Replace(String, Definition, u64, Vec<(String, String, String)>),
     /// All that is shown of this version is the same; a header's value that is not shown may
     /// differ.
@@ -39,7 +38,7 @@ impl Wanted {
     ///
     /// # Errors
     ///
-    /// With what is wrong and where.
+    /// With the fault and its place.
     pub(super) fn parse(text: &[u8], is_toml: bool) -> Result<Self, String> {
         let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
         let wanted: Self = if is_toml {
@@ -68,10 +67,10 @@ impl Wanted {
     }
 }
 
-/// Takes one-shots out of `wanted` that are not to be made: those that are over, and with `now`
-/// those whose time has passed and that `there` does not have. Returns a note on each.
+/// Takes one-shots out of `wanted` that must not be created: finished ones, and with `now` those
+/// whose time has passed and that `there` lacks. Returns a note on each.
 ///
-/// Records of what is over are deleted some day. So a time that has passed may have been called.
+/// Records are deleted some day, so a missing one-shot whose time has passed may have been called.
 pub(super) fn settle(
     wanted: &mut Wanted,
     there: &Value,
@@ -156,8 +155,8 @@ fn with_key(key: &str, definition: &Definition) -> Result<Value, Failure> {
     Ok(body)
 }
 
-/// Returns the changes that make `there`, a list of the service's, as wanted. Wanted schedules are
-/// in it with their bodies. Those that are there, begin with `prune` and are not wanted are
+/// Returns the changes that turn `there`, the service's list, into the wanted schedules. Wanted
+/// schedules are in the list with their bodies. Unwanted ones whose keys begin with `prune` are
 /// deleted.
 pub(super) fn plan(
     wanted: &Wanted,

@@ -93,7 +93,7 @@ pub(super) enum Command {
         /// Key of the schedule.
         key: String,
     },
-    /// Create a schedule; one that exists must have the same definition.
+    /// Create a schedule; an existing one must have the same definition.
     Create {
         /// Key of the schedule; the service generates one if it is missing.
         key: Option<String>,
@@ -206,16 +206,16 @@ pub(super) enum Command {
     /// Write the schedules of the app, and its one-shots that are not over, as JSON lines.
     ///
     /// A line has the key and the definition of a schedule. Lines have neither the values of
-    /// headers that the service masks, nor those of header secrets, which are exported by their
-    /// names. The command says on standard error what is missing. The last line counts the others,
-    /// so that an import finds an export that was cut. It reads key by key, so a change
-    /// that is made meanwhile may be in it or not.
+    /// headers that the service masks, nor header secrets: these are exported by their names. The
+    /// command reports missing values on standard error. The last line counts the others, so that
+    /// an import detects an incomplete export. The export reads key by key, so it may miss a change
+    /// made meanwhile.
     Export {
         /// Only keys with this prefix.
         #[arg(long)]
         prefix: Option<String>,
     },
-    /// Import schedules: the lines of an export, or those of another scheduler.
+    /// Import schedules: the lines of an export, or the schedules of another scheduler.
     Import(Import),
     #[command(flatten)]
     Manual(Manual),
@@ -238,10 +238,10 @@ pub(super) struct Import {
 pub(super) enum Foreign {
     /// Import a crontab(5): each line becomes a schedule that calls back with the command as body.
     ///
-    /// If a line is wrong, the command says so and imports nothing. The key of a line is the first
-    /// word of its command and a hash of its time, zone, user, command and input. So a second
-    /// import leaves what it finds again, wherever the line stands now, makes what is new, and
-    /// removes what is gone. Lines that say the same are counted: `-2`, `-3`.
+    /// If a line is invalid, the command says so and imports nothing. The key of a line is the
+    /// first word of its command and a hash of its time, zone, user, command and input. So a second
+    /// import leaves unchanged lines alone, wherever they stand now, creates new ones, and removes
+    /// deleted ones. Equal lines are counted: `-2`, `-3`.
     Crontab {
         /// Crontab to import.
         file: PathBuf,
@@ -309,7 +309,7 @@ pub(super) struct Request {
     /// Statuses that mean success, such as `200,404`, in place of all of 2xx.
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub(super) success: Vec<u16>,
-    /// Time within which the receiver completes an attempt by a call, after it answered 202.
+    /// Time in which the receiver completes an attempt by a call, after its answer of 202.
     #[arg(long, value_name = "SPAN")]
     pub(super) complete_within: Option<String>,
 }

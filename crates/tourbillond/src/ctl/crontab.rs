@@ -42,14 +42,13 @@ fn name(parts: &[&str; 5]) -> String {
     format!("{word}-{}", hex::encode(&hash.finalize()[..6]))
 }
 
-/// Reads a crontab. Each line becomes a schedule whose key is `prefix` and a [`name`] made of
-/// what the line says, which calls `to` with the command as body, and the command's input after it.
-/// Times that were missed are skipped. `SHELL`, `PATH` and `MAILTO` say nothing to a callback and
-/// are passed over.
+/// Reads a crontab. Each line becomes a schedule that calls `to` with the command as body, followed
+/// by the command's input. Its key is `prefix` and a [`name`] made from the line. Missed times are
+/// skipped. `SHELL`, `PATH` and `MAILTO` mean nothing to a callback and are ignored.
 ///
 /// # Errors
 ///
-/// With every line that cannot be one: `@reboot`, and what relies on other variables.
+/// With every unusable line: `@reboot`, and lines that rely on other variables.
 pub(super) fn read(
     text: &[u8],
     whose: Whose,
@@ -96,7 +95,7 @@ pub(super) fn read(
         let url = to.replace("{key}", &key).replace("{line}", &line).replace("{user}", &user);
         let mut body = job.command;
         if let Some(input) = job.input {
-            // What the command would read.
+            // The command's standard input.
             body = format!("{body}\n{input}");
         }
         // A command's braces are no names of a template.

@@ -1,8 +1,8 @@
 //! Schedules as JSON lines: `export` writes them, `import` reads them.
 //!
-//! A line is a definition with its `key`, and the last one counts them: `{"end":2}`. A line has
-//! nothing of the database that it comes from, such as identities and versions. So an export of
-//! what was imported is the same, byte for byte.
+//! A line is a definition with its `key`, and the last line counts the others: `{"end":2}`. A line
+//! has nothing specific to its database, such as identities and versions. So an export after an
+//! import is the same, byte for byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::apply::{self, Wanted};
 use super::show::visible;
 use crate::model::{AtWhen, Definition, MASK, When};
 
-/// Schedules of an app, and notes on what cannot be exported.
+/// Schedules of an app, and notes on values that cannot be exported.
 #[derive(Debug, Default)]
 pub(super) struct Export {
     /// A line for each schedule.
@@ -28,7 +28,7 @@ pub(super) struct Export {
 }
 
 impl Export {
-    /// Adds a schedule, as the service shows it. One that is over adds nothing.
+    /// Adds a schedule from the service's answer. A finished one adds nothing.
     pub(super) fn add(&mut self, item: &Value) -> Result<(), Failure> {
         let Some(key) = item["key"].as_str().filter(|_| apply::is_live(item)) else {
             return Ok(());
@@ -65,7 +65,7 @@ impl Export {
         self.text += &format!("{{\"end\":{}}}\n", self.count);
     }
 
-    /// Returns what a person has to know beside the lines.
+    /// Returns notes for the user beside the lines.
     pub(super) fn notes(&self) -> String {
         let mut text = String::new();
         for missing in &self.missing {
@@ -99,7 +99,7 @@ fn line(key: &str, definition: &Definition) -> Result<String, Failure> {
 ///
 /// # Errors
 ///
-/// The number of a line that is wrong, and what is wrong with it.
+/// Fails with the number of the invalid line, and its fault.
 pub(super) fn parse(text: &[u8]) -> Result<Wanted, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let mut schedules = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Requests, and what is wrong with their answers.
+//! Requests, and errors in their answers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Makes a client. It trusts the system's authorities, and those of the file `ca`.
+    /// Makes a client. It trusts the authorities of the system, and of the file `ca`.
     pub(super) fn new(url: &str, token: Option<&str>, ca: Option<&Path>) -> Result<Self, Failure> {
         let base = Url::parse(url).map_err(|error| Failure::Usage(format!("`{url}`: {error}")))?;
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
@@ -187,7 +187,7 @@ fn trusting(is_tls: bool, file: Option<&Path>) -> Result<ClientConfig, Failure> 
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// An error and what caused it.
+/// Returns an error with its causes.
 fn causes(error: &dyn std::error::Error) -> String {
     let all = std::iter::successors(Some(error), |error| error.source());
     all.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// `text` without what a terminal would act upon: names and answers are others'.
+/// Returns `text` without control characters for a terminal: names and answers are others'.
 pub(super) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -11,7 +11,7 @@ pub(super) fn visible(text: &str) -> String {
     shown
 }
 
-/// Returns whether it changes the direction of what follows.
+/// Returns whether it changes the direction of the text behind it.
 const fn directs(c: char) -> bool {
     let marks = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}');
     marks || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -102,7 +102,7 @@ pub(super) fn schedule(answer: &Value) -> String {
     fields(answer)
 }
 
-/// Says what a disable or a delete leaves running, if anything.
+/// Names the runs that continue after a disable or a delete, if any.
 pub(super) fn switched(answer: &Value) -> String {
     match answer["running"].as_array() {
         Some(running) if !running.is_empty() => {
@@ -186,7 +186,7 @@ pub(super) fn overview(answer: &Value) -> String {
     text
 }
 
-/// Every field, a line each; what has fields of its own with a dot between the names.
+/// Returns every field on a line; nested fields have a dot between the names.
 pub(super) fn fields(answer: &Value) -> String {
     let mut lines = Vec::new();
     flatten("", answer, &mut lines);

@@ -50,7 +50,7 @@ pub(super) enum Command {
     Pause {
         /// Key of the schedule.
         key: String,
-        /// Time until which it is paused, RFC 3339.
+        /// End of the pause, RFC 3339.
         #[arg(long, value_name = "TIME")]
         until: String,
     },

@@ -30,10 +30,10 @@ const BODY_MAX: usize = 64 * 1024;
 
 /// Most bytes of an answer's body that are kept.
 ///
-/// A secret of a header has 8 KiB at most. One that begins within what is shown is here whole.
+/// A secret of a header has 8 KiB at most. If one begins within the shown part, it is here whole.
 const BODY_KEPT: usize = 10 * 1024;
 
-/// Time for which a connection waits for the next request.
+/// Time that an idle connection is kept for the next request.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Reason for which there is no whole answer, for people to read.
@@ -73,11 +73,11 @@ impl Lack {
     }
 }
 
-/// A client with connections of its own, which are kept for the next request.
+/// A client with separate connections, kept for the next request.
 ///
-/// Apps do not share one: what one may call, another may not. The rules of an app are those of its
-/// client for as long as that lives, so that the address of each connection was judged by the rules
-/// of every request that it is used for. It follows no redirect.
+/// Apps do not share a client: one may call hosts that another may not. A client keeps the app's
+/// rules for its whole life, so that the address of each connection was judged by the rules of
+/// every request on it. It follows no redirect.
 #[derive(Clone)]
 pub(super) struct Client {
     inner: legacy::Client<Connector, Full<Bytes>>,
@@ -112,7 +112,7 @@ impl Client {
     /// Sends the request and reads the answer, all within `limit`. Returns with it the time of the
     /// steps that came to their end.
     ///
-    /// A body is read up to 64 KiB; the connection of one that is longer is closed.
+    /// A body is read up to 64 KiB; if it is longer, its connection is closed.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Client {
         let answer = async {
             let answer = steps.note(self.inner.request(request)).await;
             let (head, rest) = answer.map_err(|error| Lack::of(&error))?.into_parts();
-            // Its own connection may not be the one that it got.
+            // The request may have got a connection other than the one made for it.
             let used = head.extensions.get::<Arc<Steps>>();
             let own = used.filter(|used| Arc::ptr_eq(used, &steps));
             let since = own.and_then(|own| own.made()).unwrap_or(start);
@@ -220,7 +220,7 @@ fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Returns whether an error, or one of its causes, says that this host is short of something.
+/// Returns whether an error, or one among its causes, reports a shortage on this host.
 fn is_short(error: &(dyn Error + 'static)) -> bool {
     has(error, &|error| {
         error.is::<Shortage>()
@@ -228,9 +228,9 @@ fn is_short(error: &(dyn Error + 'static)) -> bool {
     })
 }
 
-/// Returns whether `is` holds for an error, or for one of its causes.
+/// Returns whether `is` holds for an error, or for any cause.
 fn has(error: &(dyn Error + 'static), is: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
-    // What an `io::Error` wraps is not its source.
+    // The error inside an `io::Error` is not its source.
     let within = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     let within = within.map(|within| within as &(dyn Error + 'static));
     is(error)

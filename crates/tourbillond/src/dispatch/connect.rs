@@ -38,7 +38,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Longest time for one address, so that another has its turn.
 pub(super) const CONNECT_ONE: Duration = Duration::from_secs(3);
 
-/// Reason for which a name leads nowhere.
+/// Error for a name without an address.
 const NO_ADDRESS: &str = "the host has no address";
 
 /// Shortage of this host that no error of the system's says.
@@ -71,25 +71,25 @@ pub(super) struct Steps {
     resolve: OnceLock<Duration>,
     connect: OnceLock<Duration>,
     tls: OnceLock<Duration>,
-    /// Time at which the connection was made.
+    /// Time of the connection.
     made: OnceLock<Instant>,
     /// True while a connection to a proxy is being made.
     is_before_proxy: AtomicBool,
 }
 
 impl Steps {
-    /// Polls a request so that a connection which it makes notes its steps here.
+    /// Polls a request so that a new connection notes its steps here.
     pub(super) async fn note<F: Future>(self: &Arc<Self>, request: F) -> F::Output {
         STEPS.scope(self.clone(), request).await
     }
 
-    /// Time at which the connection was made, if it was.
+    /// Returns the time of the connection, if it was made.
     pub(super) fn made(&self) -> Option<Instant> {
         self.made.get().copied()
     }
 
-    /// Returns whether it ends before there is a connection to the proxy: no receiver has a part
-    /// in what takes so long.
+    /// Returns whether it ends before there is a connection to the proxy: no receiver has a part in
+    /// that time.
     pub(super) fn are_before_proxy(&self) -> bool {
         // ORDERING: Relaxed, it is a flag alone.
         self.is_before_proxy.load(Ordering::Relaxed)
@@ -97,7 +97,7 @@ impl Steps {
 
     /// Notes whether the connection to a proxy is being made.
     pub(super) fn set_before_proxy(&self, is: bool) {
-        // ORDERING: Relaxed, as nothing else is read by it.
+        // ORDERING: Relaxed; no other memory is read by it.
         self.is_before_proxy.store(is, Ordering::Relaxed);
     }
 
@@ -147,7 +147,7 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// What fails before the proxy is reached, the time included, is a [`ProxyFault`].
+    /// A failure before the proxy is reached, a timeout included, is a [`ProxyFault`].
     async fn connect(&self, uri: &Uri, steps: Arc<Steps>) -> io::Result<Stream> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         let url = Url::parse(&uri.to_string()).map_err(invalid)?;
@@ -168,7 +168,7 @@ impl Rules {
         let is_blind = proxy.is_some() && self.proxies.are_trusted();
         let addresses = match host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, port)],
-            // What is behind the name is left to the proxy.
+            // The proxy judges the addresses of the name.
             Err(_) if is_blind => Vec::new(),
             Err(_) => {
                 let (found, own) = resolve(host.to_owned(), port, place).await?;
@@ -237,8 +237,8 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// Resolves a name, on a thread of its own: a refused one is an error, and one that hangs keeps no
-/// other name waiting. It keeps `place` until it is done, and then gives it back.
+/// Resolves a name, on a separate thread: a refused name is an error, and a hanging one does not
+/// hold up others. It keeps `place` until it is done, and then gives it back.
 async fn resolve(
     host: String,
     port: u16,
@@ -262,7 +262,7 @@ async fn resolve(
     answer.await.unwrap_or_else(|_| Err(io::Error::other("the resolver panicked")))
 }
 
-/// Returns those of the addresses that may be called.
+/// Returns the permitted addresses.
 fn permitted(guard: &Guard, found: &[SocketAddr]) -> io::Result<Vec<SocketAddr>> {
     let mut refused = None::<Refused>;
     let mut passed = Vec::with_capacity(found.len());
@@ -290,7 +290,7 @@ async fn connect_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
                 return Ok(stream);
             }
             Ok(Err(error)) if !descriptors::is_shortage(&error) => last = error,
-            // All ports to it are in use; or this host has no address of its kind, which is no
+            // All ports to it are in use; or this host has no address of its kind. The latter is no
             // shortage.
             Ok(Err(error)) if has_source(address) => return Err(error),
             Ok(Err(error)) => last = io::Error::new(error.kind(), error.to_string()),
@@ -360,10 +360,10 @@ trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 
-/// A connection, and its place among those of callbacks.
+/// A connection, and its place among callbacks' connections.
 pub(super) struct Stream {
     io: TokioIo<Box<dyn Socket>>,
-    /// True if a proxy is at its other end, which is sent whole URLs.
+    /// True if it leads to a proxy that forwards whole URLs.
     forwards: bool,
     /// Steps that made it.
     steps: Arc<Steps>,

@@ -1,8 +1,8 @@
 //! The gate of an app's attempts: some start, some wait, some are postponed. Pure.
 //!
-//! Every limit is of one app on one node, so that no app waits for another. A host may have as
-//! much of what is limited as would be left free: one alone half of it, two a third each. So hosts
-//! that hang never have all of it, and for any other host there is room.
+//! Every limit is of one app on one node, so that no app waits for another. A host may have as much
+//! of a limit as would be left free: one host alone gets half of it, two get a third each. So hosts
+//! that hang never have all of it, and every other host finds room.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ struct Host<T> {
     waiting: VecDeque<T>,
     /// Time that its attempts take, as a moving mean.
     takes: Duration,
-    /// When an attempt last ended, or the first of those that run started.
+    /// End of the last attempt, or start of the first running one.
     since: Instant,
     booked: Booked,
 }
@@ -167,7 +167,7 @@ impl<T> Gate<T> {
         };
     }
 
-    /// The next of those that wait, if there is room for one; it starts now.
+    /// Returns the next waiting attempt, if there is room; it starts now.
     pub(super) fn next(&mut self, now: Instant) -> Option<(Arc<str>, T)> {
         for _ in 0..self.turns.len() {
             let free = self.free();
@@ -202,7 +202,7 @@ impl<T> Gate<T> {
         f64::from(self.limits.per_second.max(1))
     }
 
-    /// Takes one of the attempts that may start at once, if there is one.
+    /// Takes the token of an attempt that may start at once, if there is one.
     fn take_token(&mut self, now: Instant) -> bool {
         let rate = self.rate();
         let since = now.duration_since(self.tokens.1).as_secs_f64();
@@ -245,7 +245,7 @@ impl<T> Host<T> {
         self.slot(now).saturating_mul(saturated(self.waiting.len() + 1))
     }
 
-    /// Returns the time in which it has room for another, as it is now: in a host that hangs ever
+    /// Returns the time until it has room for another, at the present pace: for a hanging host ever
     /// longer.
     fn slot(&self, now: Instant) -> Duration {
         let hangs = if self.running > 0 { now.duration_since(self.since) } else { Duration::ZERO };
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(gate.offer(&name(0), 0, now), Offered::Starts(0));
         gate.ended(&name(0), SECOND, now);
         assert_eq!(gate.offer(&name(0), 0, now), Offered::Starts(0));
-        // One waits, as it will not take longer than a second.
+        // An attempt waits, because it will not take longer than a second.
         assert_eq!(gate.offer(&name(0), 1, now), Offered::Waits);
         let mut last = Duration::ZERO;
         for item in 2..20 {
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(starts(now), 0);
         now += SECOND / 2;
         assert_eq!(starts(now), 5);
-        // What was not used is not saved for longer than a second.
+        // Unused starts are not saved for longer than a second.
         now += 100 * SECOND;
         assert_eq!(starts(now), 10);
     }

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(5);
 
 /// Most bytes of a notice's callback without its body. With a body of the longest key and error it
-/// fits into a payload, which has 64 KiB at most.
+/// still fits into a payload of 64 KiB.
 const CALLBACK_MAX: usize = 48 * 1024;
 
 /// Most characters of the error in a notice.
@@ -39,7 +39,7 @@ const ERROR_MAX: usize = 1_000;
 pub(super) enum Event {
     /// A run is dead: its last attempt failed, or its receiver is gone.
     Dead,
-    /// A run succeeded after one of the same schedule that was dead, or after a
+    /// A run succeeded after a dead run of the same schedule, or after a
     /// [`NoSuccess`](Self::NoSuccess).
     Recovered,
     /// The schedule is disabled, as so many of its runs in a row were dead.
@@ -120,7 +120,7 @@ fn policy() -> RetryPolicy {
 /// The node has lost the attempt.
 struct Lost;
 
-/// Notice of one attempt's end, and what else follows from it.
+/// Notice of one attempt's end, and its other consequences.
 pub(super) struct Notice<'a> {
     pub(super) service: &'a Service,
     pub(super) app: &'a str,
@@ -137,8 +137,8 @@ impl Notice<'_> {
         self.make(Event::Dead, &self.fire.id().to_string(), ended).await
     }
 
-    /// Counts a run that is dead, as its schedule has it at present. Disables the schedule, and
-    /// makes the notice, if so many in a row are dead. Returns as [`dead`](Self::dead) does.
+    /// Counts a dead run under its schedule's present definition. If so many in a row are dead, it
+    /// disables the schedule and makes the notice. Returns as [`dead`](Self::dead) does.
     pub(super) async fn counted(&self, definition: &Definition, ended: &EndedAttempt) -> bool {
         let schedule = self.fire.schedule();
         let (catalog, run) = (&self.service.catalog, self.fire.id());
@@ -171,9 +171,9 @@ impl Notice<'_> {
         self.repeat("a schedule was not disabled", disable).await.is_ok()
     }
 
-    /// Notes a success, as the present definition of its schedule says, and makes its notice, if
-    /// the run before it of the same schedule was dead or the schedule had not succeeded in time.
-    /// Returns as [`dead`](Self::dead) does.
+    /// Notes a success under its schedule's present definition. Makes a notice, if the schedule's
+    /// run before it was dead or the schedule had not succeeded in time. Returns as
+    /// [`dead`](Self::dead) does.
     pub(super) async fn recovered(&self, definition: &Definition, ended: &EndedAttempt) -> bool {
         let (catalog, now) = (&self.service.catalog, self.fire.claimed());
         let is_watched = |of: &Definition| catalog.alerts(self.app, of).is_watched();

@@ -48,9 +48,9 @@ impl Error for ProxyFault {
 ///
 /// # Errors
 ///
-/// A [`ProxyFault`] if the proxy answers with what is no HTTP, or refuses who asks. If it does not
-/// reach the target, or may not, that is an error like any other of a connection; so is an end of
-/// the connection without an answer, by which some proxies refuse a target.
+/// A [`ProxyFault`] if the proxy does not answer in HTTP, or refuses the client. If it cannot or
+/// may not reach the target, that is an error like any other of a connection; so is an end of the
+/// connection without an answer, by which some proxies refuse a target.
 pub(super) async fn tunnel(stream: &mut TcpStream, proxy: &Proxy, target: &str) -> io::Result<()> {
     let agent = concat!("tourbillond/", env!("CARGO_PKG_VERSION"));
     let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: {agent}");

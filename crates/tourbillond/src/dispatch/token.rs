@@ -26,11 +26,11 @@ const LIFE: Duration = Duration::from_secs(300);
 const LIFE_MIN: Duration = Duration::from_secs(1);
 const LIFE_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// Time before its end from which a token is fetched anew; half of a life that is shorter than
-/// twice this.
+/// Remaining life of a token that is fetched anew; for a life shorter than twice this, half of that
+/// life.
 const EARLY: Duration = Duration::from_secs(60);
 
-/// Time for which a fetch that failed is not repeated.
+/// Time after a failed fetch without another.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Longest time of a fetch.
@@ -39,13 +39,13 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Most characters of an endpoint's error that are kept.
 const ERROR_MAX: usize = 60;
 
-/// A token, as the value of a header.
+/// A token, as a header's value.
 #[derive(Clone)]
 struct Token {
     value: String,
-    /// Time at which it is to be fetched anew.
+    /// Time of the next fetch.
     renew: Instant,
-    /// Time from which it is not good any more.
+    /// End of its validity.
     end: Instant,
 }
 
@@ -66,8 +66,8 @@ impl Known {
         token.filter(|token| Some(&*token.value) != stale).map(|token| token.value.clone())
     }
 
-    /// Returns the token that is good now and is not `stale`, or else the error of the last fetch,
-    /// or else the one that is `stale`.
+    /// Returns the valid token that is not `stale`; else the error of the last fetch; else the
+    /// `stale` one.
     fn get(&self, now: Instant, stale: Option<&str>) -> Option<Result<String, Lack>> {
         let value = || self.fresh(now, None).map(Ok);
         let fresh = self.fresh(now, stale).map(Ok);
@@ -96,7 +96,7 @@ struct Slot {
     oauth: OAuth,
     client: Client,
     known: Mutex<Known>,
-    /// Locked during a fetch. Who has no token that is good waits for it.
+    /// Locked during a fetch. Callers without a valid token wait for it.
     fetching: Arc<sync::Mutex<()>>,
 }
 
@@ -115,9 +115,9 @@ impl Tokens {
         self.known.contains_key(name)
     }
 
-    /// Returns the value of the header that has a token. One that is `stale` is fetched anew, at
-    /// most once a second; before, it is returned again. One that is to be renewed, and is good
-    /// until then, is returned at once.
+    /// Returns the header's value with a token. A `stale` token is fetched anew, at most once a
+    /// second; until then it is returned again. A token that has to be renewed but is still valid
+    /// is returned at once.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl Tokens {
         fetch.await.ok().flatten().unwrap_or_else(none)
     }
 
-    /// Fetches a token on a task of its own, and returns what counts then.
+    /// Fetches a token on a separate task, and returns the result in force then.
     fn fetch(
         &self,
         name: &str,
@@ -236,7 +236,7 @@ fn read(answer: &Answer) -> Result<(String, Duration), String> {
         let error = denied.map(|denied| format!(": {}", cut(&denied.error, ERROR_MAX)));
         return Err(format!("answered {}{}", answer.status, error.unwrap_or_default()));
     }
-    // What is wrong with it could have the token in it.
+    // The error could contain the token.
     let granted: Granted = serde_json::from_slice(&answer.body)
         .map_err(|_| "answered without `access_token` and `token_type`")?;
     if !granted.token_type.eq_ignore_ascii_case("bearer") {

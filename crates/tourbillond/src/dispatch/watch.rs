@@ -25,8 +25,8 @@ pub(super) async fn run(service: Arc<Service>) {
     }
 }
 
-/// Sees to it that schedules are watched which were there before their app had a `success_within`,
-/// or this one: at the start, and whenever that time is another.
+/// Makes watches of schedules that existed before their app had a `success_within`, or this one: at
+/// the start, and whenever that time changes.
 pub(super) async fn follow(service: Arc<Service>) {
     let mut configs = service.follow();
     let mut known = HashMap::new();

@@ -1,4 +1,4 @@
-//! [`Room`]: how many clients may be connected, and who is cut when there is no room for another.
+//! [`Room`]: limits connected clients, and cuts one when another needs its place.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,8 @@ use crate::answers::Answers;
 /// Number of standings.
 const STANDINGS: usize = Standing::Continues as usize + 1;
 
-/// Time from a connection in which it is not cut before those whose request began earlier.
-/// A client sends its request a moment after it connects, and later on a loaded machine.
+/// Grace of a new client, before it is cut ahead of clients with earlier requests. A client sends
+/// its request a moment after it connects, and later on a loaded machine.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// Room for connections, and for their answers.
@@ -25,8 +25,8 @@ pub(super) struct Room {
 
 #[derive(Default)]
 struct State {
-    /// Connections that may be cut, by standing; of those with the same, the one that has it
-    /// longest is cut first. A notified connection is cut.
+    /// Connections that may be cut, by standing, and then by how long they have had it: the longest
+    /// is cut first. A notified connection is cut.
     open: [BTreeMap<(Instant, u64), Arc<Notify>>; STANDINGS],
     /// True while a client waits for a place.
     waits: bool,
@@ -89,15 +89,15 @@ impl Room {
         }
     }
 
-    /// Cuts who has not read for longest, if memory for answers is waited for. The next is cut once
-    /// that one has gone.
+    /// Cuts the client that has not read for longest, if an answer waits for memory. The next is
+    /// cut once it has gone.
     fn free_memory(&self) {
         if self.answers.are_short() {
             self.lock().cut_first(Standing::Unread as usize..Standing::Unread as usize + 1);
         }
     }
 
-    /// Waits until `places` clients have gone, which are all.
+    /// Waits until all `places` clients have gone.
     pub(super) async fn empty(&self, places: usize) {
         let all = u32::try_from(places).unwrap_or(u32::MAX);
         let _ = self.places.acquire_many(all).await;
@@ -124,7 +124,7 @@ impl State {
         self.cut_first(first as usize..STANDINGS)
     }
 
-    /// Cuts the first of those that stand so; `false` if there is none.
+    /// Cuts the first client of these standings; `false` if there is none.
     fn cut_first(&mut self, standings: std::ops::Range<usize>) -> bool {
         let first = self.open[standings].iter_mut().find_map(BTreeMap::pop_first);
         first.inspect(|(_, cut)| cut.notify_one()).is_some()
@@ -132,7 +132,7 @@ impl State {
 }
 
 impl Seat {
-    /// Returns what notifies that the client is to be cut.
+    /// Returns the notification that cuts the client.
     pub(super) fn cut(&self) -> Arc<Notify> {
         Arc::clone(&self.cut)
     }
@@ -182,7 +182,7 @@ mod tests {
     fn who_was_granted_least_and_is_longest_so_is_cut_first() {
         use Standing::{Begins, Continues, Idle, Silent, Unread};
         let start = Instant::now();
-        // Longer ago than the grace for those who have just connected.
+        // Longer ago than the grace of new connections.
         let at = |ms| start - Duration::from_secs(10) + Duration::from_millis(ms);
         let order = [
             (Silent, at(5)),

@@ -63,7 +63,7 @@ impl Server {
         self.serves.is_finished()
     }
 
-    /// What was answered so far.
+    /// The answer so far.
     async fn answer(&mut self) -> String {
         let mut bytes = vec![0; 4096];
         let count = self.client.read(&mut bytes).await.unwrap();

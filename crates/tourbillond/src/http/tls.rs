@@ -1,4 +1,4 @@
-//! TLS of the listener: its certificate and key, which can be read again while it serves.
+//! TLS of the listener: its certificate and key. Both can be reloaded while it serves.
 
 use std::fmt;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Tls {
         Ok(Self { files: files.clone(), config })
     }
 
-    /// Reads both again. What it returns puts them in force, for connections from then on.
+    /// Reads both again. The returned function puts them in force, for connections from then on.
     ///
     /// # Errors
     ///

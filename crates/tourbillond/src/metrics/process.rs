@@ -26,7 +26,7 @@ pub(super) fn describe() {
 ///
 /// # Errors
 ///
-/// If `/proc` is not there. What was not read stays as it was.
+/// If `/proc` is not there. Values that were not read keep their state.
 pub(super) fn read() -> ProcResult<()> {
     let own = Process::myself()?;
     let stat = own.stat()?;

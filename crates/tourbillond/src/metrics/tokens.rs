@@ -1,5 +1,5 @@
-//! Last uses of tokens. They are kept in memory, as a write for each request would cost more than
-//! the request; Prometheus keeps them for longer.
+//! Last uses of tokens. They are kept in memory, because a write for each request would cost more
+//! than the request; Prometheus keeps them for longer.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

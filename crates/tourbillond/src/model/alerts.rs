@@ -1,4 +1,4 @@
-//! Alerts of a schedule: their receiver, what they wait for, and why it is disabled.
+//! Alerts of a schedule: their receiver, their conditions, and the reason that disabled it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,27 +35,26 @@ impl Notify {
     }
 }
 
-/// Alerts that are in force: those of a schedule, or of its app in their place.
+/// Alerts in force: a schedule's, or its app's in their place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Alerts {
-    /// Time within which a run has to succeed.
+    /// Time in which a run has to succeed.
     pub(crate) success_within: Option<Duration>,
-    /// Number of dead runs in a row after which a schedule is disabled.
+    /// Number of dead runs in a row that disables a schedule.
     pub(crate) disable_after: Option<u32>,
 }
 
 impl Alerts {
-    /// Shortest time within which a run may have to succeed.
+    /// Least `success_within`.
     const SHORTEST: Duration = Duration::from_secs(1);
 
-    /// Longest time within which a run may have to succeed.
+    /// Greatest `success_within`.
     const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
     /// Most dead runs in a row before a schedule is disabled.
     const DEAD_MAX: u32 = 100;
 
-    /// Makes those of these fields, each with the one of `of_app` in its place if it is missing.
-    /// Zero stands for none.
+    /// Makes them from these fields; a missing one is taken from `of_app`. Zero means none.
     pub(crate) fn new(
         success_within: Option<&String>,
         disable_after: Option<u32>,
@@ -69,11 +68,11 @@ impl Alerts {
         }
     }
 
-    /// Reads a time within which a run has to succeed, or zero.
+    /// Reads a `success_within`: a time, or zero.
     ///
     /// # Errors
     ///
-    /// The reason for which it can be none.
+    /// Returns the reason for a refusal.
     pub(crate) fn success_within(text: &str) -> Result<Duration, String> {
         let within = super::span(text)?;
         if within > Self::LONGEST {
@@ -103,13 +102,13 @@ impl Alerts {
     }
 }
 
-/// Reason for which the service has disabled a schedule.
+/// The service's reason for disabling a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DisabledBy {
     /// Identity of the last of its dead runs.
     pub run: String,
     /// Number of runs in a row that were dead.
     pub dead_runs: u32,
-    /// Time at which it was disabled, RFC 3339.
+    /// Time of disabling, RFC 3339.
     pub at: String,
 }

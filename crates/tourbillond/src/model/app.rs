@@ -25,7 +25,7 @@ impl Default for AppLimits {
     }
 }
 
-/// An app, as the token may read it.
+/// An app, for readers by its token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AppView {
     /// Name of the app.
@@ -49,16 +49,16 @@ pub struct Defaults {
     pub on_time_within: String,
     /// Policy for attempts that fail.
     pub retry: RetryPolicy,
-    /// Time within which a run of a repeating schedule has to succeed, if there is one.
+    /// Time in which a run of a repeating schedule has to succeed, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_within: Option<String>,
-    /// Number of dead runs in a row after which a repeating schedule is disabled, if there is one.
+    /// Number of dead runs in a row that disables a repeating schedule, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_after: Option<u32>,
 }
 
 impl Default for Defaults {
-    /// Returns those of an app that has none of its own.
+    /// Returns the defaults of an app.
     fn default() -> Self {
         let [timeout, on_time_within] = [TIMEOUT, ON_TIME_WITHIN].map(str::to_owned);
         let retry = RetryPolicy::default();

@@ -24,7 +24,7 @@ pub struct Callback {
     /// `{{attempt}}` are replaced.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
-    /// Length of the body in bytes, in lists, which have it in place of the body.
+    /// Length of the body in bytes. Lists have it in place of the body.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     #[schema(read_only)]
     pub body_bytes: Option<usize>,
@@ -34,8 +34,8 @@ pub struct Callback {
     /// Statuses that mean success, in place of all of 2xx: 50 at most, each within 200 to 599.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub success: Vec<u16>,
-    /// Time within which the receiver completes an attempt by a call, after it has answered 202 to
-    /// it: `1s` to 30 days. Without it, 202 is a success as any of 2xx. The app needs a secret.
+    /// Time in which the receiver completes an attempt by a call, after its answer of 202: `1s` to
+    /// 30 days. Without it, 202 is a success like any 2xx. The app needs a secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_within: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Definitions: what a client sends for a schedule or one-shot.
+//! Definitions: a client's fields of a schedule or one-shot.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{Alerts, Callback, Notify, When, span};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// Times at which the schedule calls back.
+    /// Times of the schedule's runs.
     pub when: When,
     /// Request of the callback.
     pub callback: Callback,
@@ -34,7 +34,7 @@ pub struct Definition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<String>,
     /// Lane of the runs: of all runs of an app in one lane, whatever their schedules, one runs at a
-    /// time, in the order of their times. It has 1 to 120 characters, as a key.
+    /// time, in the order of their times. It has 1 to 120 characters, like a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<String>,
     /// Policy for attempts that fail; each field of it has a default.
@@ -43,12 +43,12 @@ pub struct Definition {
     /// Receiver of the schedule's notices, in place of the app's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<Notify>,
-    /// Time within which a run has to succeed after the last success, such as `25h`; otherwise a
-    /// notice says so. Repeating schedules only; the app's if it is missing, and `0s` for none.
+    /// Time in which a run has to succeed after the last success, such as `25h`; otherwise a notice
+    /// says so. Repeating schedules only; the app's if it is missing, and `0s` for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_within: Option<String>,
-    /// Number of dead runs in a row after which the schedule is disabled: 1 to 100. Repeating
-    /// schedules only; the app's if it is missing, and 0 for none.
+    /// Number of dead runs in a row that disables the schedule: 1 to 100. Repeating schedules only;
+    /// the app's if it is missing, and 0 for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_after: Option<u32>,
     /// True to enable the schedule.
@@ -115,7 +115,7 @@ impl Default for RetryPolicy {
 }
 
 impl<'de> Deserialize<'de> for RetryPolicy {
-    /// Reads by hand, as the default of each pause depends on the other.
+    /// Reads by hand, because the defaults of the pauses depend on each other.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -162,6 +162,6 @@ pub enum OverlapPolicy {
     Allow,
     /// Record the occurrence as skipped.
     Skip,
-    /// Let the occurrence wait, as one of so many at most.
+    /// Let the occurrence wait, in a queue of this length.
     Queue(u32),
 }

@@ -1,4 +1,4 @@
-//! [`Header`]: a header of a callback, and what of it is shown.
+//! [`Header`]: a header of a callback, and its visible part.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::{Callback, Definition, Notify};
 
-/// Text in place of a value that is not shown. It is no value itself, as that is visible ASCII.
+/// Text in place of a hidden value. It is not a valid value itself: these are visible ASCII.
 pub const MASK: &str = "••••••••";
 
 /// Parts of the names of headers whose values are not shown.
@@ -33,12 +33,12 @@ const WORDS: [&str; 8] = ["auth", "bearer", "jwt", "key", "pass", "pwd", "sessio
 #[derive(Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum Header {
-    /// A value that is sent as it is. Answers have `••••••••` in place of one that lets somebody
-    /// in: of `Authorization`, `Cookie`, `X-Api-Key` and what is named like them. Sent back, it
-    /// stands for the value which the same header of the same key has, as long as scheme, host
-    /// and port of the URL are the same.
+    /// A value, sent unchanged. Answers have `••••••••` in place of credentials: of
+    /// `Authorization`, `Cookie`, `X-Api-Key` and similar names. Sent back, this stands for the
+    /// present value of the same header of the same key, as long as scheme, host and port of the
+    /// URL are the same.
     Value(String),
-    /// The value of a secret of the app's configuration, which is put in when the request is sent.
+    /// The value of a secret from the app's configuration, inserted when the request is sent.
     Secret {
         /// Name of the secret.
         secret: String,
@@ -74,7 +74,7 @@ impl fmt::Debug for Header {
 }
 
 impl<'de> Deserialize<'de> for Header {
-    /// Reads by hand, as an error of serde's own for an enum without a tag names no field.
+    /// Reads by hand, because an error of serde's own for an enum without a tag names no field.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
 

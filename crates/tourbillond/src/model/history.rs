@@ -12,8 +12,8 @@ pub struct History {
     pub until: String,
     /// Parts of the span, in their order.
     pub buckets: Vec<HistoryBucket>,
-    /// Time since which all runs are counted, RFC 3339, if older ones of the span are not: counting
-    /// stopped at a limit. A part before it may lack runs, or all of them.
+    /// Time since when all runs are counted, RFC 3339. Set if counting stopped at a limit, so that
+    /// older runs of the span are not counted: a part before it may lack runs, or all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_since: Option<String>,
 }

@@ -84,7 +84,7 @@ pub enum Figure {
     Outcomes,
 }
 
-/// Lateness of callbacks, as this node measured it since it started.
+/// Lateness of callbacks, measured by this node since it started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Lateness {
     /// Median of the lateness, in milliseconds.

@@ -34,14 +34,14 @@ pub struct Run {
     pub app: String,
     /// Key of the schedule.
     pub key: String,
-    /// Time for which it is scheduled, RFC 3339.
+    /// Scheduled time, RFC 3339.
     pub scheduled_for: String,
     /// State of the run.
     pub state: RunState,
-    /// Reason for which it did not succeed, once it is over.
+    /// Reason why it did not succeed, once it is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Time at which the next attempt is due, RFC 3339; missing once the run is over.
+    /// Due time of the next attempt, RFC 3339; missing once the run is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<String>,
     /// Time at which its end was recorded, RFC 3339; missing until the run is over.
@@ -66,7 +66,7 @@ pub struct Run {
 pub struct LastRun {
     /// Identity of the run.
     pub id: String,
-    /// Time for which it was scheduled, RFC 3339.
+    /// Scheduled time, RFC 3339.
     pub scheduled_for: String,
     /// State of the run.
     pub state: RunState,
@@ -80,12 +80,12 @@ pub struct LastRun {
     pub status: Option<u16>,
 }
 
-/// One attempt that has ended, as it is kept in the detail of a timer and of a record.
+/// One finished attempt, as kept in the detail of a timer and of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EndedAttempt {
     /// Number of the attempt.
     pub attempt: u32,
-    /// Time at which it started, RFC 3339.
+    /// Start, RFC 3339.
     pub started: String,
     /// Time that it took, in milliseconds.
     pub ms: u64,
@@ -119,7 +119,7 @@ pub struct EndedAttempt {
 pub struct Completion {
     /// State of the completion.
     pub state: CompletionState,
-    /// Time until which the receiver may complete the attempt, RFC 3339.
+    /// End of the receiver's time to complete the attempt, RFC 3339.
     pub until: String,
     /// Time of the receiver's last call, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,11 +141,11 @@ pub enum CompletionState {
     Failed,
     /// The receiver did not complete the attempt in time.
     Expired,
-    /// Another attempt was made before this one was judged, as the run was given another time.
+    /// Another attempt was made before this one was judged, because the run was rescheduled.
     Superseded,
 }
 
-/// Call by which a receiver completes an attempt.
+/// A receiver's call that completes an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Complete {
@@ -178,7 +178,7 @@ pub struct Completed {
     pub attempt: u32,
     /// Result that is kept.
     pub outcome: WorkOutcome,
-    /// Time until which the receiver may complete the attempt, RFC 3339, while it is working.
+    /// End of the receiver's time to complete the attempt, RFC 3339, while it is working.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
 }
@@ -203,7 +203,7 @@ pub struct Timing {
     /// Time to resolve the name of the host; missing if the URL has an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolve_ms: Option<u64>,
-    /// Time to connect to an address of the host, with those that were tried before it. Through a
+    /// Time to connect to an address of the host, including failed addresses before it. Through a
     /// proxy it includes the time of the tunnel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect_ms: Option<u64>,

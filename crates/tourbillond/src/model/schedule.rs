@@ -1,4 +1,4 @@
-//! Schedules and one-shots, as the API shows them.
+//! Schedules and one-shots in answers of the API.
 
 use std::collections::BTreeMap;
 
@@ -57,13 +57,13 @@ pub struct Schedule {
     pub state: ScheduleState,
     /// Next times, five at most, RFC 3339.
     pub next: Vec<String>,
-    /// Time until which the schedule is paused, if that is to come, RFC 3339.
+    /// End of the pause, if in the future, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<String>,
-    /// Time at which the schedule was created, RFC 3339.
+    /// Time of the schedule's creation, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// Times at which the schedule calls back.
+    /// Times of the schedule's runs.
     pub when: When,
     /// Time of a one-shot, RFC 3339, also where `when` has a delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,15 +95,15 @@ pub struct Schedule {
     /// Receiver of the schedule's notices, from the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<Notify>,
-    /// Time within which a run has to succeed, from the definition.
+    /// Time in which a run has to succeed, from the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_within: Option<String>,
-    /// Number of dead runs after which the schedule is disabled, from the definition.
+    /// Number of dead runs that disables the schedule, from the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_after: Option<u32>,
     /// True if the schedule is enabled.
     pub enabled: bool,
-    /// Reason for which the service has disabled the schedule. Without one, a client has.
+    /// The service's reason for disabling the schedule. Missing if a client disabled it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled_by: Option<DisabledBy>,
     /// Identity by XTimer's routes, if they made it.
@@ -167,11 +167,11 @@ pub struct Stopped {
 pub struct Backfilled {
     /// Number of runs that were created.
     pub made: u64,
-    /// Number of runs that existed already, or had ended: also those that were cancelled, which
-    /// are not created again.
+    /// Number of runs that existed already, or had ended. Cancelled runs count here, and are not
+    /// created again.
     pub existed: u64,
-    /// Time at which a further request begins, as `since`, because the limit was reached; RFC 3339.
-    /// Without one, the range is looked through.
+    /// Value of `since` for a further request, because the limit was reached; RFC 3339. Missing
+    /// once the whole range is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rest: Option<String>,
 }

@@ -27,10 +27,10 @@ pub struct Stored {
     /// Data of XTimer's routes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xtimer: Option<XTimer>,
-    /// Reason for which the service has disabled the schedule.
+    /// The service's reason for disabling the schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled_by: Option<DisabledBy>,
-    /// True for a notice, which has no notice of its own.
+    /// True for a notice. A notice has no notices.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_notice: bool,
 }
@@ -44,8 +44,8 @@ impl Stored {
 
 /// Parts of XTimer's timer that its definition does not say itself.
 ///
-/// The definition counts. What is kept of it as it came is shown again as long as the definition
-/// still says the same.
+/// The definition counts. The original texts are shown again as long as the definition still says
+/// the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XTimer {
     /// Name of XTimer's app, if it is kept in an app of another name.
@@ -60,10 +60,10 @@ pub struct XTimer {
     /// The method, as it came.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub method: String,
-    /// The headers, as they came: each value is a line of its own.
+    /// The headers, as they came: each value is a separate line.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub header: BTreeMap<String, Vec<String>>,
-    /// The body, as it came with a method that sends none.
+    /// The body, as it came with a method that does not send it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
 }

@@ -8,7 +8,7 @@ use tourbillon_durable::Time;
 ///
 /// # Errors
 ///
-/// If it is none, is negative, or has months or years, which are not always as long.
+/// If it is not a span, is negative, or has months or years, whose lengths vary.
 pub fn span(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{}` is not a span such as `90s`, `1h 30m` or `PT5M`", shown(text));
     let span: jiff::Span = text.parse().map_err(|_| wrong())?;
@@ -35,7 +35,7 @@ pub fn rfc3339(time: Time) -> String {
     time.unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
-/// Returns what of a text from outside goes into an error.
+/// Returns the part of a foreign text that is put into an error.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(64).flat_map(char::escape_debug).collect()
 }

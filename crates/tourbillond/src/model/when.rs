@@ -1,4 +1,4 @@
-//! Times at which a schedule calls back.
+//! Times of a schedule's runs.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use super::{Bounds, Window};
 
-/// Times at which a schedule calls back.
+/// Times of a schedule's runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum When {
@@ -55,7 +55,7 @@ pub struct AtWhen {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AfterWhen {
-    /// Delay from the moment at which the database has the request, such as `30m`.
+    /// Delay from the arrival of the request at the database, such as `30m`.
     pub after: String,
 }
 
@@ -72,7 +72,7 @@ impl When {
 }
 
 impl<'de> Deserialize<'de> for When {
-    /// Reads by hand, as an error of serde's own for an enum without a tag names no field.
+    /// Reads by hand, because an error of serde's own for an enum without a tag names no field.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]

@@ -1,8 +1,8 @@
 //! Changes, and their entries in the audit log.
 //!
-//! A request leaves an entry if its token permits the change, and the answer is no refusal: 2xx, or
-//! an error of the service, after which the change may have been made. The entry is on the disk
-//! before the answer is sent. A request that is dropped leaves one without a status.
+//! A request leaves an entry if its token permits the change, and the answer is not a refusal: 2xx,
+//! or an error of the service, since the change may have been made. The entry is on the disk before
+//! the answer is sent. The entry of a dropped request has no status.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Audited {
         Self { service: Arc::clone(service), operations: Arc::new(operations) }
     }
 
-    /// Returns the name of what a request asks for.
+    /// Returns the name of a request's action.
     fn action(&self, request: &Request) -> Option<&str> {
         let path = request.extensions().get::<MatchedPath>()?.as_str();
         let method = match *request.method() {
@@ -64,7 +64,7 @@ impl Audited {
     }
 }
 
-/// Answers a request, and appends what it changes to the audit log, if there is one.
+/// Answers a request, and appends its change to the audit log, if there is one.
 pub(super) async fn audit(
     State(audited): State<Audited>,
     mut request: Request,

@@ -29,7 +29,7 @@ pub(crate) struct Trial {
     _one: OwnedSemaphorePermit,
 }
 
-/// Reason for which a callback was not tried.
+/// Reason why a callback was not tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Untried {
     /// Another of the app is under way.
@@ -51,7 +51,8 @@ impl fmt::Display for Untried {
 }
 
 impl Trials {
-    /// Returns the trials of an app from now on. Those of the dispatcher before are not sent.
+    /// Returns the trials of an app from now on. Older ones, for an earlier dispatcher, are not
+    /// sent.
     pub(crate) fn open(&self, app: &str) -> mpsc::Receiver<Trial> {
         let (sender, trials) = mpsc::channel(1);
         let mut desks = self.lock();

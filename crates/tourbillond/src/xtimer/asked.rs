@@ -17,7 +17,7 @@ const PAGE_MAX: i64 = 100;
 
 /// Type that a body of JSON is read as.
 pub(crate) trait Named: DeserializeOwned {
-    /// Names of the fields; those of an object within one, with its name before a dot.
+    /// Names of the fields; a nested field has its object's name before a dot.
     const NAMES: &'static [&'static str];
 
     /// Fails if something is missing.

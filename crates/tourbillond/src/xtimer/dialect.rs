@@ -32,9 +32,9 @@ const RANGES: [(u32, u32); 6] = [(0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0
 /// Place of the day of the month, and of the day of the week, in [`RANGES`].
 const STARRED: [usize; 2] = [3, 5];
 
-/// Reads an expression of XTimer's parser, `cronexpr`, as one of ours.
+/// Converts an expression of XTimer's parser, `cronexpr`, to our syntax.
 ///
-/// A year comes last, with six fields or seven, and what is beyond is ignored. `a/b` is `a-MAX/b`,
+/// A year comes last, with six fields or seven; further fields are ignored. `a/b` is `a-MAX/b`,
 /// names may be written out, and `*/b` restricts a day as any list does.
 ///
 /// # Errors
@@ -104,7 +104,7 @@ fn decode(method: &str, body: &str) -> String {
 }
 
 impl TimerDef {
-    /// Puts what is given in place of what a definition has.
+    /// Replaces a definition's fields by the given ones.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl TimerDef {
             let lines = header.iter().filter(|(_, values)| !values.is_empty());
             definition.callback.headers =
                 lines.map(|(name, values)| (name.clone(), values.join(", ").into())).collect();
-            // Lines that were not shown stay; those that no longer count are passed over.
+            // Hidden lines stay; lines that no longer count are passed over.
             for (name, lines) in header.iter_mut().filter(|(_, lines)| **lines == [MASK]) {
                 *lines = xtimer.header.remove(name).unwrap_or_default();
             }
@@ -204,7 +204,7 @@ fn notify(callback: &Callback, xtimer: &XTimer) -> NotifyHttpParam {
     }
 }
 
-/// Reads a new timer: its definition, and what is kept beside it.
+/// Reads a new timer: its definition, and the original texts to keep.
 pub(super) fn new(def: TimerDef, zone: &str) -> Result<(Definition, XTimer), Problem> {
     let required = [
         ("app", def.app.is_empty()),
@@ -281,7 +281,7 @@ mod tests {
             assert_eq!(serde_json::from_str::<String>(&plain).unwrap(), body);
         }
         assert_eq!(encode("GET", "a"), "null");
-        // What another route has put there.
+        // Bodies that another route has put there.
         for body in ["{\"n\": {{attempt}}}", "\"{{key}}\"", "plain"] {
             assert_eq!(decode("POST", body), body);
         }

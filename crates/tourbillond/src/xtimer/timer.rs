@@ -26,7 +26,7 @@ pub(super) fn key(id: u64) -> String {
     format!("{XTIMER}{id}")
 }
 
-/// A timer of XTimer's, with what is kept of it.
+/// A timer of XTimer's, with its original texts.
 pub(super) struct Its {
     /// The app that it is kept in.
     pub(super) app: String,

@@ -67,7 +67,7 @@ pub(crate) struct Task {
     pub(super) timer_id: u64,
     /// Answer of the last attempt, or the reason of its failure.
     pub(super) output: String,
-    /// Time for which it is scheduled, RFC 3339.
+    /// Scheduled time, RFC 3339.
     #[serde(rename = "runTimer")]
     pub(super) run_timer: String,
     /// Time that the last attempt took, in milliseconds.
@@ -145,7 +145,7 @@ impl Task {
         });
         let bits = run.id.parse().map_or(0, |id: TimerId| id.bits());
         Self {
-            // What JSON's numbers hold.
+            // The range of JSON's numbers.
             id: bits as u64 >> 11,
             app: app.clone().unwrap_or(run.app),
             timer_id,
@@ -178,8 +178,7 @@ impl From<Error> for Failure {
 }
 
 impl IntoResponse for Failure {
-    /// With the status that XTimer answers: 200 where it found something wrong with what was asked
-    /// for, which its clients see by the code.
+    /// With XTimer's status: 200 if it found a fault in the request; its clients read the code.
     fn into_response(self) -> Response {
         let Self(problem) = self;
         let msg = match &problem.errors[..] {

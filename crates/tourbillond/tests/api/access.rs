@@ -128,7 +128,7 @@ async fn an_app_has_no_more_schedules_than_it_may() {
     assert!(full.headers.contains_key("retry-after"));
     full.expect(429);
     api.put(&super::one("c"), super::definition(nightly())).await.expect(429);
-    // What is there can be sent again, and what is removed makes room.
+    // An existing schedule can be sent again, and a removed one makes room.
     api.post(SCHEDULES, keyed("a", nightly())).await.expect(200);
     api.delete(&super::one("b")).await.expect(200);
     api.post(SCHEDULES, keyed("c", nightly())).await.expect(201);

@@ -40,8 +40,8 @@ async fn every_route_is_described_and_everything_described_is_routed() {
     }
 }
 
-/// The routes that the project promises. What the document lacks is not routed either, by the test
-/// above, so that this is the list of both.
+/// The routes that the project promises. By the test above, routes missing in the document do not
+/// exist, so that this is the list of both.
 #[tokio::test]
 async fn the_document_has_what_was_promised() {
     let document = Api::new().get("/v1/openapi.json").await.expect(200);
@@ -128,7 +128,7 @@ const CLAUSES: [&str; 22] = [
     "who", "as", "until", "when", "while", "it", "they", "its", "whoever", "whatever", "same",
 ];
 
-/// Adds each text of the document: its place, and what it says.
+/// Adds each text of the document, with its place.
 fn texts(value: &Value, place: &str, all: &mut Vec<(String, String)>) {
     match value {
         Value::Object(fields) => {

@@ -88,7 +88,7 @@ fn wrong() -> Vec<(Value, Vec<&'static str>)> {
     ]
 }
 
-/// Fails if a problem speaks of the types, or the positions, of the one who reads.
+/// Fails if a problem speaks of the reader's types or positions.
 #[track_caller]
 fn plain(problem: &Value) {
     let text = problem.to_string();
@@ -173,12 +173,12 @@ async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
     let answer = api.post(SCHEDULES, large.clone()).await;
     assert_eq!(answer.headers["connection"], "close");
     answer.expect(413);
-    // One that is large only once all is put together.
+    // A definition that is large only once all is put together.
     large["callback"]["body"] = "x".repeat(49_000).into();
     let answer = api.post(SCHEDULES, large).await;
     assert_eq!(answer.status, 422);
     assert_eq!(answer.fields(), ["callback.body"]);
-    // One that never ends, of unknown length: reading stops.
+    // A body that never ends, of unknown length: reading stops.
     let piece = || Ok::<_, io::Error>(Frame::data(Bytes::from(vec![b' '; 4096])));
     let endless = StreamBody::new(futures_util::stream::repeat_with(piece));
     let request = Request::post(SCHEDULES).header("content-type", "application/json");

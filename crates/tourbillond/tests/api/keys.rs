@@ -151,7 +151,7 @@ async fn a_dead_run_is_made_again_while_its_key_is_there() {
         api.delete(&one(key)).await.expect(200);
         let refused = retry(&dead).await.expect(409);
         assert!(refused["detail"].as_str().unwrap().contains("deleted"), "{refused}");
-        // Nor in the name of what has the key now.
+        // Nor in the name of the key's present holder.
         api.post(SCHEDULES, keyed(key, at(AT))).await.expect(201);
         retry(&dead).await.expect(409);
         assert_eq!(runs(&api, &format!("state=pending&key={key}")).await.len(), 1);

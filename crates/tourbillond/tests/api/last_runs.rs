@@ -54,7 +54,7 @@ async fn each_schedule_of_a_list_has_its_last_runs_the_newest_first() {
     );
     assert_eq!(last(&items[2], "status"), [204]);
 
-    // They are those of the list of runs.
+    // They equal the list of runs.
     let runs = api.get("/v1/apps/default/runs?key=a").await.expect(200);
     let all = listed(&api, "last_runs=20&prefix=a").await;
     for field in ["id", "state", "scheduled_for", "recorded"] {

@@ -100,7 +100,7 @@ async fn an_overview_counts_what_is_to_come() {
     assert!(nodes.iter().all(|node| node["this"] == true), "{nodes:?}");
     let minutes = overview["pending_next_hour"].as_array().unwrap();
     let sum: u64 = minutes.iter().filter_map(Value::as_u64).sum();
-    // The one that is due right now may be a timer already.
+    // The schedule that is due right now may have a timer already.
     assert!((60..=61).contains(&sum), "{minutes:?}");
     api.get("/v1/overview?app=other").await.expect(404);
 }
@@ -179,7 +179,7 @@ async fn a_page_ends_by_its_bytes_and_leaves_bodies_out() {
     let shown = api.get(&one("k00")).await.expect(200);
     assert_eq!(shown["callback"]["body"].as_str().unwrap().len(), 47_000);
     assert_eq!(shown["callback"].get("body_bytes"), None);
-    // What a list shows is not taken for a definition without a body.
+    // An item of a list does not count as a definition without a body.
     let item = json!({ "when": nightly(), "callback": callback });
     assert_eq!(api.put(&one("k00"), item).await.fields(), ["callback.body_bytes"]);
 

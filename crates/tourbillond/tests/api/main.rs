@@ -53,7 +53,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// The problem's fields, each with what is wrong.
+    /// Returns the problem's fields.
     fn fields(&self) -> Vec<&str> {
         let errors = self.body["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
         errors.iter().filter_map(|error| error["field"].as_str()).collect()
@@ -156,8 +156,8 @@ fn keyed(key: &str, when: Value) -> Value {
     definition
 }
 
-/// Ends a run of a key by an attempt of the worker, which leaves this detail; `None` for one that
-/// fails for good.
+/// Ends a run of a key by the worker's attempt, which leaves this detail; `None` for a final
+/// failure.
 async fn end_run(fires: &mut tourbillon_durable::Worker, detail: Option<&str>) -> String {
     let fire = fires.next().await.unwrap();
     let id = fire.id().to_string();

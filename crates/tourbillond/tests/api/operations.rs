@@ -1,4 +1,4 @@
-//! Readiness and metrics, which an operator's tools read.
+//! Readiness and metrics for an operator's tools.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;

@@ -7,7 +7,7 @@ use super::{Api, SCHEDULES, keyed, nightly};
 #[tokio::test]
 async fn schedules_that_are_not_looked_at_make_the_next_hour_at_least() {
     let api = Api::new();
-    // The first by name come once a night; those that come within the hour are further down.
+    // The first by name come once a night; schedules within the hour are further down.
     for index in 0..1_000 {
         api.post(SCHEDULES, keyed(&format!("a{index:04}"), nightly())).await.expect(201);
     }

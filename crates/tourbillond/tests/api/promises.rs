@@ -1,5 +1,6 @@
-//! Random requests about one key, on a clock that the test moves: what was acknowledged and not
-//! taken back since is called, or has a record that says why not; and nothing else is called.
+//! Random requests about one key, on a clock that the test moves: every acknowledged definition
+//! that was not taken back is called, or has a record that says why not; and nothing else is
+//! called.
 //!
 //! Each run is decided by its seed. `PROMISE_SEEDS=FIRST..END` runs others.
 
@@ -268,7 +269,7 @@ impl World {
         let promised = &mut self.promised;
         let is_refused = answer.status == 409;
         if incarnation != promised.incarnation {
-            // A repeat may name what was made of it before, and was called.
+            // A repeat may name its earlier run, which was called.
             let is_repeat = promised.called.iter().any(|run| answer.body["id"] == **run);
             assert!(is_refused || is_repeat, "its key was deleted since: {answer:?}");
             return;
@@ -342,7 +343,7 @@ impl World {
         assert!(promised.fired.is_empty(), "{:?} were not called", promised.fired);
     }
 
-    /// Makes timers of what is due, as any node does.
+    /// Makes timers of due occurrences, like any node.
     fn plan(&mut self) -> bool {
         let upcoming = self.node.upcoming(Duration::ZERO, Shards::ALL, 10).unwrap();
         for (row, _) in &upcoming.schedules {
@@ -363,7 +364,7 @@ impl World {
         !upcoming.schedules.is_empty()
     }
 
-    /// Claims what is due, and ends it.
+    /// Claims due timers, and ends them.
     fn claim(&mut self, now: Time, calls: &mut Vec<(Row, Outcome)>) -> bool {
         let kinds = ["http.default".to_owned()];
         let (ahead, shards) = (Duration::ZERO, Shards::ALL);
@@ -373,7 +374,7 @@ impl World {
         let mut ids: Vec<_> = window.timers.iter().map(|waiting| waiting.id).collect();
         ids.sort();
         let claimed = self.node.claim(self.lease, &ids).unwrap();
-        // Those of one moment share their fate, as their order is not decided by the seed.
+        // Runs of one moment share their fate, because the seed does not decide their order.
         let outcome = if self.rng.u32(..3) == 0 { Outcome::Dead } else { Outcome::Succeeded };
         let reason = (outcome == Outcome::Dead).then_some(Reason::Failed);
         for row in &claimed.timers {

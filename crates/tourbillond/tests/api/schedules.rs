@@ -69,7 +69,7 @@ async fn a_put_of_the_same_definition_changes_nothing() {
         let changed = put(&trace('3'), &other).await.expect(200);
         assert_ne!(changed["version"], made["version"], "{key}");
         assert_eq!(changed["created"], made["created"], "{key}");
-        // The same definition enables what was disabled since.
+        // The same definition enables a schedule that was disabled since.
         api.post(&one(&format!("{key}/disable")), json!(null)).await.expect(200);
         let enabled = put(&trace('4'), &other).await.expect(200);
         assert_eq!(enabled["enabled"], true, "{key}");

@@ -32,7 +32,7 @@ async fn schedules_are_found_by_a_part_of_their_key() {
         let page = list(&format!("search={text}")).await;
         assert_eq!((keys(&page), page.get("next")), (all.to_vec(), None), "{text}");
     }
-    // The items are those of a list without a search.
+    // The items equal a list without a search.
     let whole = list("").await;
     let found = list("search=mail").await;
     assert_eq!(found["items"][0], whole["items"][0]);

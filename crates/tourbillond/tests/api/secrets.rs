@@ -11,7 +11,7 @@ use super::{Answer, Api, SCHEDULES, keyed, nightly, one, open};
 /// Text that an answer has in place of a value.
 const MASK: &str = "••••••••";
 
-/// Two apps with a secret each, which is for one host.
+/// Two apps with a secret each, for one host.
 fn config() -> Config {
     let app = |secret: &str| -> App {
         let own = json!({ "value": "Bearer of-the-configuration", "hosts": ["hooks.example.com"] });
@@ -40,7 +40,7 @@ fn without_key(mut definition: Value) -> Value {
     definition
 }
 
-/// Returns what is kept of each schedule, as text.
+/// Returns the stored text of each schedule.
 async fn kept(api: &Api) -> String {
     let rows = api.service.client.schedules(ScheduleQuery::new()).await;
     let payloads = rows.unwrap().into_iter().map(|row| String::from_utf8(row.payload).unwrap());
@@ -126,7 +126,7 @@ async fn a_masked_value_that_is_sent_back_is_kept() {
     .await
     .expect(200);
     assert!(kept(&api).await.contains("Bearer hunter2"));
-    // Another value replaces it, and one that is left out is gone.
+    // Another value replaces it, and a header that is left out is removed.
     put(&|definition| {
         definition["callback"]["headers"] = json!({ "Authorization": "Bearer other" });
     })
@@ -187,7 +187,7 @@ async fn a_secret_is_named_and_its_value_is_nowhere() {
     assert_eq!(headers(made.clone()), json!({ "Authorization": named }));
     assert_eq!(api.post(SCHEDULES, wanted.clone()).await.expect(200), made);
     assert_eq!(api.put(&one("a"), without_key(wanted)).await.expect(200), made);
-    // What it looks like elsewhere is a value like any other.
+    // Its text elsewhere is a value like any other.
     api.post(SCHEDULES, with("b", "X-Team", "${secret:ledger} {{secret}}")).await.expect(201);
     let kept = kept(&api).await;
     assert!(kept.contains("${secret:ledger} {{secret}}"), "{kept}");

@@ -1,6 +1,6 @@
-//! Attacks on the binary as a process: by pages of other sites, by clients that hold what they
-//! have, and by receivers. The tests assert that others are served, that nothing is lost, and how
-//! much memory it takes. They print times, and assert none.
+//! Attacks on the binary as a process: by pages of other sites, by clients that hold on to
+//! resources, and by receivers. The tests assert that others are served, that nothing is lost, and
+//! how much memory it takes. They print times, and assert none.
 
 mod pages;
 mod receivers;
@@ -89,7 +89,7 @@ fn head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(text).ok()
 }
 
-/// A receiver that does what is asked of it, and the paths that it is called by.
+/// A receiver that obeys, and the paths of its calls.
 fn good_receiver() -> (String, Receiver<String>) {
     let (called, calls) = channel();
     let address = receiver(move |mut stream| {

@@ -1,4 +1,4 @@
-//! Receivers that do what they should not.
+//! Receivers that misbehave.
 
 use std::io::Write as _;
 use std::net::{Shutdown, TcpStream};
@@ -29,7 +29,7 @@ fn dribbles(first: &'static [u8], byte: &'static [u8]) -> impl Fn(TcpStream) + C
     }
 }
 
-/// Answers that fail by their first bytes, and what is sent after those.
+/// Answers that fail by their first bytes, and the bytes sent after those.
 const WRONG: [(&str, &[u8], &[u8]); 16] = [
     ("reads-and-closes", b"", b""),
     ("no-http", b"SSH-2.0-OpenSSH_9.6\r\n", b""),
@@ -67,7 +67,7 @@ const STRANGE: [(&str, &[u8], &[u8]); 2] = [
     ("terminal", b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\n\x1b[2J\0\xff\xfe\x07", b""),
 ];
 
-/// Receivers by name, and whether what they do counts as success.
+/// Receivers by name, and whether their conduct counts as success.
 fn hostile() -> Vec<(&'static str, String, bool)> {
     let body = b"HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n";
     let closes = |stream: TcpStream| stream.shutdown(Shutdown::Both).unwrap_or(());
@@ -111,7 +111,7 @@ fn hostile_receivers_end_each_in_a_record_and_delay_nobody() {
         let last = run["ended_attempts"].as_array().unwrap().last().unwrap().clone();
         assert!(last["error"].as_str().is_some_and(|error| !error.is_empty()), "{run}");
     }
-    // Those that do succeed have a record that can be shown.
+    // Successful ones have a record that can be shown.
     for (name, ..) in hostile.iter().filter(|(.., succeeds)| *succeeds) {
         let path = format!("/v1/apps/default/runs?state=succeeded&key={name}");
         while service.ask("GET", &path, json!(null), 200)["items"][0].is_null() {}

@@ -66,7 +66,7 @@ fn is_withstood(limits: &str, first: &'static [u8]) {
     let service = Tourbillond::run(shell, folder.path(), &[]);
     let (address, calls) = good_receiver();
     let make = |number: usize, after: &str| {
-        // By name, too, as that takes the resolver.
+        // By name, too, because that takes the resolver.
         let address = if number % 2 == 0 {
             address.clone()
         } else {

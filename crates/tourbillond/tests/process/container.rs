@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::Tourbillond;
 
-/// Arguments of the build, as the container's file has them.
+/// Arguments of the build in the container's file.
 const BUILD: [&str; 5] = ["--release", "--locked", "-p", "tourbillond", "--bins"];
 
 /// Instructions of the part of a file that makes one image.
@@ -81,10 +81,10 @@ fn help() -> String {
 fn the_container_is_built_of_what_the_repository_has() {
     let stages = stages(&deploy("Containerfile"));
     let [build, image] = &stages[..] else { panic!("{} stages", stages.len()) };
-    // What is linked with the C library of one release may not start on an older one.
+    // A program linked with the C library of one release may not start on an older one.
     assert_eq!(build.image, "docker.io/library/rust:1-bookworm");
     assert_eq!(image.image, "docker.io/library/debian:bookworm-slim");
-    // All files but those that a clean clone does not have.
+    // All files except those missing in a clean clone.
     assert_eq!(build.only("COPY"), ". .");
     assert_eq!(deploy("Containerfile.dockerignore"), "**/target\n.git\n");
     let built = build.only("RUN").split(' ').collect::<Vec<_>>();

@@ -7,14 +7,14 @@ const PROGRAMS: [(&str, &str); 2] = [
     ("tourbillonctl", env!("CARGO_BIN_EXE_tourbillonctl")),
 ];
 
-/// Returns what a program prints.
+/// Returns a program's output.
 fn printed(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Options of a program or a command, as its help has them.
+/// Options of a program or a command, in its help.
 fn options(help: &str) -> Vec<&str> {
     let words = help.lines().filter_map(|line| {
         let line = line.trim_start();

@@ -60,7 +60,7 @@ fn tls_receiver_and(
                 let shown = stream.conn.peer_certificates().map(|chain| chain[0].clone());
                 let head = String::from_utf8(head).unwrap();
                 let length = header(&head, "content-length").unwrap_or("0").parse().unwrap();
-                // What is sent and not read would reset the connection, and the answer with it.
+                // Unread bytes would reset the connection, and the answer with it.
                 let _ = stream.read_exact(&mut vec![0; length]);
                 let (status, body) = answer(&head);
                 let _ = called.send((head, shown));
@@ -202,7 +202,7 @@ fn a_client_certificate_is_shown_to_its_hosts_alone_and_is_read_again() {
     assert!(service.stop());
 }
 
-/// Starts a proxy that makes one tunnel. Returns its port, and the heads of what it is asked.
+/// Starts a proxy that makes one tunnel. Returns its port, and the heads of its requests.
 fn proxy() -> (u16, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

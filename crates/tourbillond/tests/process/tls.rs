@@ -31,7 +31,7 @@ impl Authority {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
-        // A name of its own, by which a certificate is of no other authority.
+        // A unique name, so that a certificate matches no other authority.
         let name = format!("{:x?}", &key.public_key_raw()[1..9]);
         params.distinguished_name.push(DnType::CommonName, name);
         Self(CertifiedIssuer::self_signed(params, key).unwrap())

@@ -1,4 +1,4 @@
-//! Tests of pages: where they end, and what is read for them.
+//! Tests of pages: their ends, and their reads.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,7 +31,7 @@ fn a_page_ends_by_its_items_or_its_bytes() {
     assert_eq!(small.rows(), ROWS);
     (0..998).for_each(|_| small.take(500));
     assert!(!small.is_none());
-    // Few of those that follow may be listed.
+    // Few of the next rows may be listed.
     small.pass(0);
     assert_eq!(small.rows(), ROWS);
     let mut none = Left::new(1);

@@ -11,9 +11,9 @@ use crate::catalog::{Catalog, Found, ROWS, TRIES};
 use crate::model;
 
 impl Catalog {
-    /// Sees to it that each enabled schedule of an app is watched that has to succeed within the
-    /// time of the app. If that time `is_new`, as the app had none before, successes were not
-    /// noted, and one is awaited from now on.
+    /// Makes the watches of an app's enabled schedules that have to succeed within the app's time.
+    /// If that time `is_new`, successes were not noted before, and the first is awaited from now
+    /// on.
     ///
     /// Each call looks through all schedules of the app. A schedule that is made, put or enabled
     /// meanwhile has its watch by that.
@@ -37,7 +37,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Makes the watch of a schedule, if there is none, and moves one that is due too late.
+    /// Makes the watch of a schedule, if there is none; moves it if it is due too late.
     ///
     /// The watch is read again if another changes it meanwhile: a success or a death that is noted,
     /// a judgement by the configuration before, or another node that does the same.
@@ -56,7 +56,7 @@ impl Catalog {
                 }
             };
             let due = watch.timer.new.due;
-            // One that is never due has counted dead runs alone.
+            // A watch that is never due has only counted dead runs.
             let begins = (is_new || due == Time::NEVER).then(|| {
                 // A success that was noted meanwhile is later, and so is the end of a pause.
                 let since = now.max(watch.state.since());

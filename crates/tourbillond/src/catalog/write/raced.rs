@@ -158,7 +158,7 @@ async fn a_write_that_another_follows_is_answered_with_its_own_version() {
         let second_text = second.replace(": ", ":");
         let made = bench.put((key, first, None), Some(change)).await.unwrap();
         assert_eq!((made.version, when(&made)), (1, first.replace(": ", ":")));
-        // The answer does not let its client overwrite what it has not seen.
+        // The answer does not let its client overwrite an unseen change.
         let late = bench.put((key, second, Some(made.version)), None).await;
         assert!(matches!(late, Err(Error::Stale)), "{key}");
         let put = bench.put((key, second, Some(2)), Some(change)).await.unwrap();
@@ -240,7 +240,7 @@ fn await_from(store: &mut Memory, since: Time) {
         .unwrap();
 }
 
-/// Ends the pause of `a/r` at this time, as a request does that enables it.
+/// Ends the pause of `a/r` at this time, like a request that enables it.
 fn enable(store: &mut Memory, now: Time) {
     await_from(store, now);
     let mut row = store.schedule("a/r").unwrap().1.unwrap();
@@ -248,7 +248,7 @@ fn enable(store: &mut Memory, now: Time) {
     replace(store, "a/r", row.version, Some(&row));
 }
 
-/// Writes the watch of a paused schedule, as the request does that has paused it.
+/// Writes the watch of a paused schedule, like the request that has paused it.
 fn follow(store: &mut Memory, name: &str) {
     let until = store.schedule(name).unwrap().1.unwrap().paused.unwrap();
     await_from(store, until);

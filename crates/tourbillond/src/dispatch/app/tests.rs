@@ -30,9 +30,9 @@ struct Call {
     body: String,
 }
 
-/// A receiver on all addresses of the loopback network, which are as many hosts. The path of a
-/// call says how it is answered: `/503`, or `/hang` for not before it is let go, or `/recovers` for
-/// 503 until then.
+/// A receiver on all addresses of the loopback network, so on as many hosts. The path of a call
+/// selects the answer: `/503`, or `/hang` for none before it is let go, or `/recovers` for 503
+/// until then.
 struct Receiver {
     port: u16,
     calls: mpsc::UnboundedReceiver<Call>,
@@ -75,7 +75,7 @@ async fn answer(
 ) -> hyper::Result<Response<Full<Bytes>>> {
     let (head, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
-    // As a receiver may that says what it got.
+    // A receiver may send back the received headers.
     let token = head.headers.get("tourbillon-completion-token").cloned();
     let call = Call {
         path: head.uri.path().trim_start_matches('/').to_owned(),
@@ -481,7 +481,7 @@ async fn a_recovery_is_told_after_many_skipped_runs_and_reads_that_fail() {
     all_over(&service).await;
     assert_eq!(receiver.calls.try_recv().map(|call| event(&call)), Ok("recovered".to_owned()));
 
-    // One that succeeded since is no recovery, whatever was dead before it.
+    // An attempt that succeeded since is no recovery, whatever was dead before it.
     run_answered(&mut receiver, &service, &app, "200").await;
     all_over(&service).await;
     service.stop().await;
@@ -551,7 +551,7 @@ fn a_notice_that_could_not_be_sent_is_refused_with_its_app_and_field() {
     assert_eq!(why, "app `a`: `notify.url` begins with neither http:// nor https://");
 }
 
-/// Set in a process of its own, which has few descriptors.
+/// Set in a separate process with few descriptors.
 const STARVED: &str = "TOURBILLOND_TEST_STARVED";
 
 /// Takes all descriptors that there are.
@@ -564,7 +564,7 @@ fn a_shortage_of_descriptors_postpones_and_counts_no_failure() {
     if std::env::var_os(STARVED).is_some() {
         return starved();
     }
-    // In a process of its own, as a limit is the whole process's.
+    // In a separate process, because a limit is the whole process's.
     let own = std::env::current_exe().unwrap();
     let name = "dispatch::app::tests::a_shortage_of_descriptors_postpones_and_counts_no_failure";
     let mut shell = std::process::Command::new("sh");

@@ -1,4 +1,4 @@
-//! Tests: a callback that is sent once, as an attempt would be, and nothing is kept of it.
+//! Tests: a callback that is sent once, like an attempt, and leaves no record.
 
 use tourbillon_durable::TimerId;
 
@@ -21,8 +21,8 @@ pub(super) fn understood(trial: Trial) -> Option<Call> {
     }
 }
 
-/// Sends the request of a test, and answers with what came of it. A test that nobody waits for is
-/// not sent.
+/// Sends the request of a test, and answers with its result. A test that nobody waits for is not
+/// sent.
 pub(super) async fn carry_out(shared: Arc<Shared>, trial: Trial) {
     if !trial.is_awaited() {
         return;

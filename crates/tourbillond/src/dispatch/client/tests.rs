@@ -15,7 +15,7 @@ use crate::config::App;
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(100);
 
-/// A receiver: what it does with each connection, and how many there were.
+/// A receiver: its conduct on each connection, and the number of connections.
 async fn receiver<F>(handle: impl Fn(TcpStream) -> F + Send + 'static) -> (String, Arc<AtomicUsize>)
 where
     F: Future<Output = io::Result<()>> + Send + 'static,

@@ -126,7 +126,7 @@ async fn a_token_that_is_still_good_is_used_while_no_other_can_be_had() {
         fetched(&tokens).await;
         assert_eq!(count.load(SeqCst), fetches);
     }
-    // One that was refused is no longer good.
+    // A refused token is no longer valid.
     tokens.get("erp", Some("Bearer old")).await.unwrap_err();
     clock.advance(8 * second);
     tokens.get("erp", None).await.unwrap_err();

@@ -109,13 +109,13 @@ async fn a_schedule_is_disabled_after_so_many_dead_runs_in_a_row_and_tells_it_on
     run_once(&service).await;
     assert_eq!(events(&mut receiver), ["dead"]);
     assert!(shown(&service).await.enabled);
-    // One that a client disables has no such reason.
+    // A schedule that a client disables has no such reason.
     service.catalog.switch("a", "k", false).await.unwrap();
     assert_eq!(shown(&service).await.disabled_by, None);
     service.stop().await;
 }
 
-/// A definition of a schedule with a watch, which is not due before the test is over.
+/// A definition of a schedule with a watch that is not due before the test is over.
 fn hourly() -> Value {
     json!({
         "when": { "every": "1h" }, "callback": { "url": "http://127.0.0.1/" },
@@ -199,7 +199,7 @@ async fn a_success_is_awaited_anew_from_other_times_and_from_the_end_of_a_pause(
     }
     service.catalog.switch("a", "k", true).await.unwrap();
     assert_eq!(due().await.unwrap(), paused);
-    // That of one that is not watched ends, and one that is watched again begins then.
+    // The watch of an unwatched schedule ends, and begins anew if it is watched again.
     let (within, count) = (definition["success_within"].take(), definition["disable_after"].take());
     put(&service, "k", definition.clone()).await;
     let soon = service.client.now().await.unwrap() + Duration::from_secs(60);
@@ -384,7 +384,7 @@ async fn a_watch_without_a_schedule_ends_by_itself() {
     // It waits for a schedule that may follow it.
     let minute = Duration::from_secs(60);
     assert!(watches().await[0].new.due <= service.client.now().await.unwrap() + minute);
-    // That of a schedule which was paused waits for none, as the schedule came before the pause.
+    // The watch of a paused schedule waits for none, because the schedule came before the pause.
     let judged = async |since: Time| {
         let state = json!({ "app": "a", "key": "gone", "since_us": since.as_micros() });
         let state = serde_json::from_value(state).unwrap();
@@ -415,7 +415,7 @@ async fn the_alerts_of_an_app_hold_for_schedules_that_have_none_of_their_own() {
     let mut receiver = Receiver::start().await;
     let service = service(&[("a", alerted(&receiver, "2h", 2))]);
     let mut bad = rare(&receiver, "500");
-    // One that has zero has none, and one that has its own has those.
+    // A schedule with zero has none, and a schedule with its own value has that.
     for (own, ends) in [(Some(0), 3), (Some(3), 3), (None, 2)] {
         bad["disable_after"] = json!(own);
         put(&service, "k", bad.clone()).await;

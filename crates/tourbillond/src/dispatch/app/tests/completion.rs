@@ -24,7 +24,7 @@ fn definition(receiver: &Receiver, path: &str, within: &str) -> Value {
     })
 }
 
-/// Time after which a test fails that waits for what does not come.
+/// Time after which a test fails if an event does not come.
 const HANGS: Duration = Duration::from_secs(60);
 
 /// Call that a receiver makes.
@@ -114,7 +114,7 @@ async fn an_attempt_that_waits_succeeds_by_a_call_and_a_repeat_says_the_same() {
     assert_eq!((&waits["status"], &waits["completion"]["state"]), (&json!(202), &json!("waiting")));
     assert!(run["due"].as_str() > waits["completion"]["until"].as_str(), "{run}");
     assert_eq!((run["failures"].as_u64(), run["attempts"].as_u64()), (Some(0), Some(1)));
-    // Neither in the request nor in the answer, which has it.
+    // Neither in the request nor in the echoing answer.
     assert_eq!(waits["answer"], format!("this is 202{}", model::MASK));
     assert!(!run.to_string().contains(&completes.token), "{run}");
     assert_eq!((listed(&service, "waiting").await, listed(&service, "pending").await), (1, 0));
@@ -200,7 +200,7 @@ async fn a_receiver_that_is_still_working_has_the_time_anew() {
     assert_eq!(until(&run_in(&service, &completes, "waiting").await), answer["until"]);
     let done = completes.send(&service, json!({ "outcome": "succeeded" })).await;
     assert_eq!(done.0, 200);
-    // What is done works no longer.
+    // A finished attempt works no longer.
     assert_eq!(completes.send(&service, json!({ "outcome": "working" })).await.0, 409);
     run_in(&service, &completes, "succeeded").await;
     service.stop().await;
@@ -282,7 +282,7 @@ async fn what_is_cancelled_or_disabled_while_it_waits_is_over_for_its_receiver()
     catalog.switch("a", "disabled", false).await.unwrap();
     let later = service.client.now().await.unwrap() + Duration::from_secs(3_600);
     catalog.pause("a", "paused", later).await.unwrap();
-    // One that has the times that it had continues, whatever else is another.
+    // A schedule with unchanged times continues, whatever else is another.
     repeated["callback"]["url"] = json!(receiver.url(1, "204"));
     put(&service, "changed", repeated.clone()).await;
     repeated["when"] = json!({ "every": "8640001s" });

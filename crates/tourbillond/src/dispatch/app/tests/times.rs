@@ -1,4 +1,4 @@
-//! Lanes, pauses and backfills, as a receiver sees them.
+//! Lanes, pauses and backfills, in a receiver's view.
 
 use serde_json::json;
 

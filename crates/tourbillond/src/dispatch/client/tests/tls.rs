@@ -193,7 +193,7 @@ fn a_connection_is_not_kept_while_descriptors_are_scarce() {
     if std::env::var_os(SCARCE).is_some() {
         return scarce();
     }
-    // In a process of its own, as a limit is the whole process's.
+    // In a separate process, because a limit is the whole process's.
     let own = std::env::current_exe().unwrap();
     let name =
         "dispatch::client::tests::tls::a_connection_is_not_kept_while_descriptors_are_scarce";
