@@ -1,4 +1,4 @@
-//! A reader of crontab(5) files, as Debian's cron reads them.
+//! A reader of crontab(5) files, like Debian's cron.
 //!
 //! ```
 //! use std::time::SystemTime;
@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The package has a program of its own name too, a cron that sleeps until the next job is due. It
-//! is built with the feature `program`, which is on by default.
+//! is built with the feature `program`, on by default.
 
 #![forbid(unsafe_code)]
 

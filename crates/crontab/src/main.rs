@@ -6,13 +6,13 @@
 //! tourbillon-crontab --dry-run FILE...
 //! ```
 //!
-//! The first runs the jobs, the second lists what would run when, and the third goes through a year
-//! in virtual time. Other options:
+//! The first runs the jobs, the second lists the next runs, and the third goes through a year in
+//! virtual time. Other options:
 //!
 //! - `--zone NAME`: the time zone of lines without a `CRON_TZ`; the system's if not given;
 //! - `--from TIME`: where `--next` and `--dry-run` begin, such as `2026-03-28T12:00Z`;
-//! - `--system`, `--user`: the format of the files that follow, whatever their names are;
-//! - `--catch-up`: what was missed in suspend runs once when the machine is back, as with anacron.
+//! - `--system`, `--user`: the format of the files that follow, regardless of their names;
+//! - `--catch-up`: jobs missed in suspend run once when the machine is back, as with anacron.
 //!
 //! Nothing ticks: each job is a stream, and a due one wakes the one task that waits for all of
 //! them. Between two jobs no task wakes; one thread compares the clocks every 30 seconds. The end,
@@ -21,7 +21,7 @@
 //!
 //! SIGINT (Ctrl-C), SIGTERM and SIGQUIT end it. It asks all jobs to end by SIGTERM and, after ten
 //! seconds or at another such signal, kills them, each with its whole process group. SIGKILL leaves
-//! jobs running, without a reader for what they print.
+//! jobs running, without a reader for their output.
 //!
 //! # As Debian's cron, row by row
 //!
@@ -32,23 +32,23 @@
 //! |---|---|---|
 //! | `session-own` | a job leads a session and a process group of its own | the same |
 //! | `session-terminal` | it has no controlling terminal: `/dev/tty` is not to be opened | the same |
-//! | `groups-user` | it has its user's group, and those of `/etc/group` that the user is in | the same |
-//! | `groups-root` | so has a job of root, whatever groups cron was started with | the same |
+//! | `groups-user` | it has its user's group, and the user's groups of `/etc/group` | the same |
+//! | `groups-root` | so has a job of root, regardless of the groups of cron itself | the same |
 //! | `groups-saved` | it cannot go back: the real, effective and saved users are its own | the same |
 //! | `environment-all` | `SHELL`, `PATH`, `HOME`, `LOGNAME`, and nothing of cron's own | the same |
 //! | `environment-set` | a file sets any of them but `LOGNAME` | the same |
 //! | `environment-home` | a job runs in its home | the same |
 //! | `environment-homeless` | without a home, in `/var/spool/cron` | in `/`, and the log says so |
 //! | `environment-pam` | PAM adds `/etc/environment` and `/etc/default/locale` | no PAM |
-//! | `limits-started` | limits and niceness are those that cron was started with | the same |
-//! | `limits-all` | all limits but those that PAM sets | the same |
-//! | `limits-pam` | PAM sets those of `/etc/security/limits.conf` | no PAM |
-//! | `limits-umask` | the umask is that which cron was started with, 022 from init | 022 |
+//! | `limits-started` | limits and niceness are cron's own from its start | the same |
+//! | `limits-all` | all limits, except the ones that PAM sets | the same |
+//! | `limits-pam` | PAM sets the limits of `/etc/security/limits.conf` | no PAM |
+//! | `limits-umask` | the umask is cron's own from its start, 022 from init | 022 |
 //! | `descriptors-input` | there is nothing to read | the same |
-//! | `descriptors-percent` | what follows a `%` is read | the same |
+//! | `descriptors-percent` | the text after a `%` is read | the same |
 //! | `descriptors-others` | others that cron was started with are passed on; init leaves none | closed |
 //! | `output-one` | output and errors are one stream | the same |
-//! | `output-behind` | what is left in the background may print | the same |
+//! | `output-behind` | a process left in the background may print | the same |
 //! | `output-much` | a job never waits for a reader of its output | the same |
 //! | `signals-ignored` | signals that cron was started to ignore are ignored; init leaves none | none is |
 //! | `signals-parent` | a job of another user cannot signal cron | the same |
@@ -67,7 +67,7 @@
 //! | `format-long` | a command of 1000 bytes is a fault | it is none |
 //! | `files-name` | a name with other than letters, digits, `_` and `-` is passed over | the same |
 //! | `files-mode` | a file that others than its owner may write to is not used | the same |
-//! | `files-owner` | nor is one that is not root's | nor the user's who runs this |
+//! | `files-owner` | nor is a file that root does not own | nor the user who runs this |
 //! | `files-linked` | nor is one with a second hard link | the same |
 //! | `files-symlink` | a symbolic link of root's is used | no symbolic link is |
 //!
@@ -79,20 +79,20 @@
 //!   not UTF-8, and no comment, is a fault.
 //! - When daylight saving begins or ends, the rules of `tourbillon_cron` hold. In the night that
 //!   has no such hour, cron runs `0,30 2 * * *` twice.
-//! - A clock that is set back by more than three hours was wrong before, and what comes next is by
+//! - A clock that is set back by more than three hours was wrong before, and the next runs follow
 //!   the new time, as with cron. After it was set back by less, nothing runs until it has come to
 //!   its old time again. With cron, jobs with a `*` for the minute or the hour run meanwhile.
-//! - What was missed, as the clock was set forward or the machine was suspended, does not run
-//!   later, unless it is within a minute; with `--catch-up` it runs once. cron makes up for all of
-//!   the last five minutes, and for fixed times in the last three hours.
+//! - Jobs missed because the clock was set forward or the machine was suspended do not run later,
+//!   unless it is within a minute; with `--catch-up` they run once. cron makes up for all of the
+//!   last five minutes, and for fixed times in the last three hours.
 //! - There is no mail. Output goes to the log line by line, escaped: of each line the first 4 KiB,
 //!   and of each job the first mebibyte. `MAILTO` is a variable like any other. Nothing waits for a
-//!   reader of the log: up to 4 MiB wait for it, and what is beyond is left out and counted.
+//!   reader of the log: up to 4 MiB wait for it, and further lines are left out and counted.
 //! - A user's file need not have the mode 0600. A file of more than a mebibyte is refused.
 //!   (`--next` and `--dry-run` run nothing; they read any regular file. `/dev/stdin` is always
 //!   read, once.)
-//! - What a job leaves in the background can be ended with it as long as it holds the job's output.
-//!   Until then the job's shell, which has ended, stays as a zombie.
+//! - A process that a job leaves in the background can be ended with the job as long as it holds
+//!   the job's output. Until then the job's ended shell stays as a zombie.
 //! - A file that is new or has changed is not seen within a minute, but when the next job is due
 //!   or SIGHUP comes. On the other hand, a change of its mode or owner alone is seen as well.
 //! - `@reboot` is each start of this program.

@@ -1,4 +1,4 @@
-//! The program: its command line, and what that asks for.
+//! The program: its command line, and the modes that it selects.
 
 mod due;
 mod files;
@@ -34,7 +34,7 @@ use self::writer::Writer;
 const USAGE: &str = "usage: tourbillon-crontab [--next N | --dry-run] [--zone NAME] [--from TIME] \
                      [--catch-up] [--system | --user] FILE...";
 
-/// Time in which the last lines of the log are written, if somebody reads it.
+/// Time to write the last lines of the log, if somebody reads it.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 enum Mode {
@@ -101,7 +101,7 @@ fn start() -> Result<ExitCode, String> {
         _ => list::dry_run(&jobs, from),
     };
     match printed {
-        // A reader that has gone, as `head` does, has seen enough.
+        // A reader that has gone, such as `head`, has seen enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),
         _ => Ok(ExitCode::SUCCESS),
     }

@@ -1,4 +1,4 @@
-//! crontab(5) files, as Debian's cron reads them, but for the differences that `main.rs` lists.
+//! crontab(5) files, read like Debian's cron, except for the differences that `main.rs` lists.
 
 use std::fmt;
 use std::ops::Range;
@@ -53,7 +53,7 @@ pub struct Fault {
     pub message: String,
 }
 
-/// Most characters of a line that are shown, of what is wrong and to each side of it.
+/// Most characters of a line that are shown, of the faulty part and on each side of it.
 const EXCERPT: usize = 60;
 
 impl fmt::Display for Fault {
@@ -64,7 +64,7 @@ impl fmt::Display for Fault {
         let before = visible(&before.as_bytes()[start..]);
         let wrong = first(&self.text[self.range.clone()], EXCERPT);
         let after = first(&self.text[self.range.end..], EXCERPT);
-        // A tab stays a tab, so that the marks stand below what they mean.
+        // A tab stays a tab, so that the marks stand below the faulty part.
         let blank = |c: char| if c == '\t' { c } else { ' ' };
         let indent: String = before.chars().map(blank).collect();
         let marks = "^".repeat(wrong.chars().count().max(1));
@@ -73,13 +73,13 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The first characters of `text`, as they are shown.
+/// The first characters of `text`, escaped.
 fn first(text: &str, count: usize) -> String {
     let end = text.char_indices().nth(count).map_or(text.len(), |(place, _)| place);
     visible(&text.as_bytes()[..end])
 }
 
-/// Reads a file. `zone` is that of lines without a `CRON_TZ` above them.
+/// Reads a file. `zone` applies to lines without a `CRON_TZ` above them.
 ///
 /// # Errors
 ///
@@ -103,7 +103,7 @@ pub fn parse(text: impl AsRef<[u8]>, format: Format, zone: &str) -> Result<Table
             faults.push(line.fault_at(text.len()..text.len(), NO_LINE_END));
         }
         if let Err(error) = std::str::from_utf8(bytes) {
-            // What is before it is the same in the text, and in place of it is one character.
+            // The part before it is the same in the text, and one character is in its place.
             let at = error.valid_up_to();
             faults.push(line.fault_at(at..at + char::REPLACEMENT_CHARACTER.len_utf8(), NOT_UTF8));
             continue;
@@ -136,7 +136,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// `error` is in what begins `start` bytes into the line.
+    /// `error` counts from `start` bytes into the line.
     fn fault(self, start: usize, error: &ParseError) -> Fault {
         let range = error.range();
         self.fault_at(start + range.start..start + range.end, error.to_string())
@@ -207,7 +207,7 @@ impl Iterator for Words<'_> {
     }
 }
 
-/// `name = value`, each with or without quotes, and where the value is.
+/// `name = value`, each with or without quotes, and the place of the value.
 fn variable(text: &str) -> Option<(String, String, usize)> {
     let (name, name_end) = match text.chars().next().filter(|c| is_quote(*c)) {
         Some(quote) => {

@@ -1,7 +1,7 @@
 //! Text from outside, for people.
 
-/// Returns `text` with escapes for whatever a terminal would act upon, and for what is not UTF-8. A
-/// tab stays.
+/// Returns `text` with escapes for all that a terminal would act upon, and for bytes that are not
+/// UTF-8. A tab stays.
 ///
 /// # Examples
 ///
@@ -25,7 +25,7 @@ pub fn visible(text: &[u8]) -> String {
     shown
 }
 
-/// Returns whether a character breaks lines or changes the direction of what follows.
+/// Returns whether a character breaks lines or changes the direction of the text after it.
 fn directs(c: char) -> bool {
     matches!(
         c,

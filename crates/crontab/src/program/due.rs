@@ -10,10 +10,10 @@ use tourbillon_cron::{Cron, Schedule, Tick, Ticks};
 
 use super::files::Entry;
 
-/// Stream of what is due of all jobs. Never ends by itself.
+/// Stream of the due occurrences of all jobs. Never ends by itself.
 ///
-/// A wake-up looks at every job, which costs less than finding out which it was for: there are tens
-/// of jobs, and hours between wake-ups.
+/// A wake-up looks at every job. That costs less than to find out the job it was for: there are
+/// tens of jobs, and hours between wake-ups.
 pub(crate) struct Due {
     jobs: Vec<(Arc<Entry>, Ticks<Cron>)>,
 }
@@ -28,7 +28,7 @@ impl Due {
         Self { jobs: entries.iter().filter_map(job).collect() }
     }
 
-    /// The earliest time for which a job has not come yet.
+    /// The earliest time of a job that has not come yet.
     pub(crate) fn next_scheduled(&self) -> Option<SystemTime> {
         self.jobs.iter().filter_map(|(_, ticks)| ticks.next_scheduled()).min()
     }

@@ -1,4 +1,4 @@
-//! Files of jobs, and what they hold.
+//! Files of jobs, and their contents.
 
 use std::fmt::Display;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -12,7 +12,7 @@ use tourbillon_crontab::{Format, Job};
 
 /// The largest file that is read, in bytes.
 const FILE_MAX: u64 = 1024 * 1024;
-/// A file whose text is read once, as it is, when it is named.
+/// A file of any kind whose text is read once, when it is named.
 const STDIN: &str = "/dev/stdin";
 
 /// A job and the file that it is from.
@@ -114,8 +114,8 @@ impl Files {
         load
     }
 
-    /// The text of a file that is opened without waiting, and then judged by what was opened: what
-    /// is at its path may be another one by now.
+    /// Returns the text of a file. It is opened without waiting, then judged by its descriptor: its
+    /// path may name another by now.
     fn text(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         if self.owner.is_some() {
@@ -153,8 +153,8 @@ impl Files {
     }
 }
 
-/// Returns why a file is not used, if so. As with cron, nobody but root and the one who runs it may
-/// have a say in what runs: not by owning it, nor by writing to it, nor by a link to another.
+/// Returns the reason not to use a file, if any. As with cron, only root and the user who runs it
+/// decide on its jobs: nobody else may own it, write to it, or put a link to another file there.
 fn refusal(file: &Metadata, owner: Option<u32>) -> Option<String> {
     if !file.is_file() {
         return Some("it is not a regular file".to_owned());

@@ -1,4 +1,4 @@
-//! Runs a job to its end, and logs what it prints.
+//! Runs a job to its end, and logs its output.
 
 use std::fmt::{Arguments, Display};
 use std::future::{Future, pending};
@@ -22,7 +22,7 @@ use super::log::Log;
 use super::output::{self, OUTPUT_MAX};
 use super::process::{self, Started};
 
-/// Runs a job to its end, and logs what it prints as it prints it.
+/// Runs a job to its end, and logs its output as it comes.
 pub(crate) async fn execute(entry: Arc<Entry>, log: Log, running: Running) {
     let place = entry.place();
     let tell = |text: Arguments<'_>| log.tell(format_args!("{place}: {text}"));
@@ -50,7 +50,7 @@ async fn run(
         let mut copy = pin!(copy);
         match select(end, copy.as_mut()).await {
             Either::Left((end, _)) => {
-                // Takes what it has printed, and does not wait for what others print.
+                // Takes the output so far, and does not wait for other processes' output.
                 let is_over = futures::poll!(copy.as_mut()).is_ready();
                 ended(end);
                 if !is_over {
@@ -60,7 +60,7 @@ async fn run(
             Either::Right(((), end)) => ended(end.await),
         }
     };
-    // A job need not read what it is given.
+    // A job need not read its input.
     or(life, async {
         write.await;
         pending().await
@@ -72,8 +72,8 @@ async fn run(
     Ok(())
 }
 
-/// Starts a job from a thread of its own, which waits for the end of its shell and says how that
-/// was: to look up a user, to start a process and to wait for one are calls that block.
+/// Starts a job from a thread of its own, which waits for the end of its shell and reports it: to
+/// look up a user, to start a process and to wait for one are calls that block.
 async fn launch(
     entry: Arc<Entry>,
     running: Running,
@@ -129,7 +129,7 @@ async fn write(stdin: Option<ChildStdin>, input: Option<&str>) {
     }
 }
 
-/// Logs what a job prints, until nobody can print for it any more.
+/// Logs a job's output, until no process can print for it any more.
 async fn copy(stdout: ChildStdout, tell: &impl Fn(Arguments<'_>)) {
     let line = |text: &str| tell(format_args!("| {text}"));
     let failed = |error: &dyn Display| tell(format_args!("its output cannot be read: {error}"));

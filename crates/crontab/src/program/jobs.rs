@@ -1,4 +1,4 @@
-//! Jobs that run, and how they are ended.
+//! Running jobs, and their end.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,10 +16,10 @@ use super::log::Log;
 
 /// Time that jobs have to end by themselves.
 const GRACE: Duration = Duration::from_secs(10);
-/// Time in which those that are killed are gone.
+/// Time in which killed jobs are gone.
 const LAST: Duration = Duration::from_secs(2);
 
-/// Jobs that run.
+/// Running jobs.
 pub(crate) struct Jobs {
     running: Running,
     /// Closed when all are over.
@@ -38,7 +38,7 @@ struct Groups {
     /// Leaders of the jobs' process groups. None has been waited for yet, so none of the numbers
     /// belongs to another process by now.
     leaders: Vec<Pid>,
-    /// Signal that all were sent, for those that come later.
+    /// Signal that was sent to all, for jobs that come later.
     signal: Option<Signal>,
 }
 
@@ -60,7 +60,7 @@ impl Jobs {
         let groups = Arc::clone(&running.groups);
         drop(running);
         let mut over = pin!(over.recv());
-        // Processes live in real time, whatever clock their jobs were due by.
+        // Processes live in real time, also if their jobs' clock is another.
         let limit = or(hurry, async { tourbillon::sleep(GRACE).await });
         let asked = lock(&groups).send(Signal::TERM);
         if asked > 0 {
@@ -116,9 +116,9 @@ impl Groups {
 }
 
 fn deliver(leader: Pid, signal: Signal) {
-    // It fails if nobody is left who could end.
+    // It fails if no process is left to end.
     let _ = kill_process_group(leader, signal);
-    // One that is stopped takes it only then.
+    // A stopped process takes it only then.
     let _ = kill_process_group(leader, Signal::CONT);
 }
 

@@ -1,4 +1,4 @@
-//! List of what would run, and when.
+//! List of the next runs.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -87,7 +87,7 @@ pub(crate) fn dry_run(jobs: &[Arc<Entry>], from: SystemTime) -> io::Result<()> {
             None => line("     1 run, at the start", entry)?,
         }
     }
-    // The first poll was no wake-up, and the last was for what is due after the year.
+    // The first poll was no wake-up, and the last was for a run after the year.
     writeln!(
         io::stdout(),
         "a year from {}: {} runs at {times} times, {} wake-ups, in {:.1?}",

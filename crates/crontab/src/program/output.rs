@@ -16,7 +16,7 @@ pub(crate) const LINE_COST: usize = 64;
 const TURN: usize = 1024 * 1024;
 
 /// Hands each line of `stream` to `tell` as it comes, up to [`OUTPUT_MAX`]. Returns the number of
-/// bytes beyond that, which are read and left out.
+/// bytes beyond that: they are read and left out.
 pub(crate) async fn copy(stream: impl AsyncRead + Unpin, tell: impl Fn(&str)) -> io::Result<u64> {
     let mut stream = BufReader::new(stream);
     let mut lines = Lines { tell, room: OUTPUT_MAX, left_out: 0, text: Vec::new(), cut: 0 };

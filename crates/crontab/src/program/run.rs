@@ -18,7 +18,7 @@ use super::log::{Log, shown};
 /// A clock that is set back by more than this was wrong, and cron starts from the new time.
 const CORRECTION: Duration = Duration::from_secs(3 * 3600);
 
-/// Event for which the one task that waits for everything was woken.
+/// Event that woke the task that waits for everything.
 enum Event {
     Due(Arc<Entry>, Tick),
     Signal(Signal),
@@ -44,7 +44,7 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// Reads the files, and starts what runs at the start.
+    /// Reads the files, and starts the jobs for the start.
     pub(crate) fn new(files: Files, policy: Missed, timer: &Timer, log: Log) -> Self {
         let now = timer.wall_now();
         let due = Due::new(&[], |ticks| ticks);
@@ -59,8 +59,8 @@ impl Runner {
         runner
     }
 
-    /// Runs jobs until a signal other than SIGHUP comes, and ends those that still run. Another
-    /// such signal kills them.
+    /// Runs jobs until a signal other than SIGHUP comes, and ends the running ones. Another such
+    /// signal kills them.
     pub(crate) async fn run(mut self, mut signals: impl Stream<Item = Signal> + Unpin) {
         loop {
             match self.event(&mut signals).await {
@@ -127,7 +127,7 @@ impl Runner {
             if self.was_corrected() {
                 return Poll::Ready(Event::Corrected);
             }
-            // Before the signals, so that a part of what is due together is never started twice.
+            // Before the signals, so that no job of several due together is started twice.
             if let Poll::Ready(Some((entry, tick))) = self.due.poll_next_unpin(cx) {
                 return Poll::Ready(Event::Due(entry, tick));
             }
@@ -145,7 +145,7 @@ impl Runner {
     fn was_corrected(&mut self) -> bool {
         let (wall, now) = (self.timer.wall_now(), self.timer.now());
         let (last_wall, last) = std::mem::replace(&mut self.last, (wall, now));
-        // What it would show, had nobody set it: it may have been hours since it was last read.
+        // The time it would show, had nobody set it: it may have been hours since it was last read.
         self.latest = self.latest.max(last_wall + now.duration_since(last));
         let corrected = self.latest.duration_since(wall).is_ok_and(|back| back > CORRECTION);
         self.latest = if corrected { wall } else { self.latest.max(wall) };

@@ -25,8 +25,8 @@ impl User {
         }
     }
 
-    /// Returns the user who runs this program. One without an account is the one that `LOGNAME`
-    /// and `HOME` name.
+    /// Returns the user who runs this program. A user without an account is taken from `LOGNAME`
+    /// and `HOME`.
     pub(crate) fn current() -> Result<Self, String> {
         let id = Uid::effective();
         match Account::from_uid(id) {
@@ -41,7 +41,7 @@ impl User {
         Ok(Self { name, id, group: Gid::effective(), home: home.into() })
     }
 
-    /// Returns all groups that the user is in, as `initgroups` has them.
+    /// Returns all groups that the user is in, the same as `initgroups`.
     pub(crate) fn groups(&self) -> Result<Vec<libc::gid_t>, String> {
         let name = CString::new(&*self.name).map_err(|error| error.to_string())?;
         let mut groups: Vec<libc::gid_t> = vec![0; 64];

@@ -79,8 +79,8 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what comes, for ever. A line that cannot be written is passed over: jobs run on when
-    /// nobody reads the log any more.
+    /// Writes lines for ever. A line that cannot be written is passed over: jobs run on when nobody
+    /// reads the log any more.
     fn write(&self, mut to: impl Write) {
         loop {
             let queue = self.lock();

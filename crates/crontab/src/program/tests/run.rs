@@ -38,8 +38,8 @@ impl Machine {
     }
 }
 
-/// Runs what is in `path` from 9:45 of a day in winter until `script` ends. Returns the lines of
-/// the log without the date, and without those that come when a process prints or ends.
+/// Runs the jobs in `path` from 9:45 of a day in winter until `script` ends. Returns the lines of
+/// the log without the date, and without the lines that come when a process prints or ends.
 fn run(path: &Path, policy: Missed, script: impl AsyncFnOnce(&Machine)) -> Vec<String> {
     run_with(path, policy, |_| {}, script)
 }
@@ -73,7 +73,7 @@ fn run_with(
             script(&machine).await;
             machine.send(Signal::Term);
         };
-        // The script first: what it does is done before the runner is polled at that time.
+        // The script first: its actions are done before the runner is polled at that time.
         futures::join!(script, runner.run(receiver));
     });
     let told = told.lock().unwrap();
@@ -187,7 +187,7 @@ fn files_that_are_read_again_lose_nothing_that_is_due_and_run_nothing_twice() {
         ["09:50 for 09:50:00", "10:00 for 10:00:00", "10:00 for 10:00:00"]
             .map(|due| format!("{due}, 0 missed"))
     );
-    // After the clock was set back, what has run does not run again.
+    // After the clock was set back, no job runs a second time.
     let told = run(&path, Missed::Skip, async |machine| {
         machine.wait(20 * MINUTE).await;
         machine.clock.set_wall(utc("2026-01-05T09:40"));
@@ -195,7 +195,7 @@ fn files_that_are_read_again_lose_nothing_that_is_due_and_run_nothing_twice() {
         machine.wait(30 * MINUTE).await;
     });
     assert_eq!(due(&told).len(), 3, "{told:?}");
-    // What a new file has for times before it came is not due.
+    // Jobs of a new file are not due for times before it came.
     let told = run(&path, Missed::Coalesce, async |machine| {
         machine.wait(14 * MINUTE).await;
         fs::write(path.join("other"), "55 9 * * * true\n").expect("written");
@@ -205,7 +205,7 @@ fn files_that_are_read_again_lose_nothing_that_is_due_and_run_nothing_twice() {
     assert_eq!(due(&told).len(), 3, "{told:?}");
 }
 
-/// Runs an hourly job and one of half past ten, with the clock set to `to` at 10:40, and for 3:35
+/// Runs an hourly job and a job at half past ten, with the clock set to `to` at 10:40, and for 3:35
 /// hours after that.
 fn stepped(name: &str, policy: Missed, to: &str) -> Vec<String> {
     let path = directory(name).join("jobs");
