@@ -8,7 +8,7 @@ use std::ops::Range;
 /// meant, and short enough for a line of a log.
 const SHOWN_CHARS: usize = 32;
 
-/// A part of what [`Cron::parse`](crate::Cron::parse) is given.
+/// A part of the text given to [`Cron::parse`](crate::Cron::parse).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Field {
@@ -52,7 +52,7 @@ pub enum ParseErrorKind {
     TooManyFields,
     /// An unknown word with `@`.
     UnknownNickname,
-    /// `@reboot`, which is no time.
+    /// `@reboot` is no time.
     Reboot,
     /// The text after `@every` is no period, such as `90s` or `1h30m`, of a second or more.
     BadPeriod,
@@ -60,7 +60,7 @@ pub enum ParseErrorKind {
     Empty,
     /// Neither a number nor a name that the field knows.
     NotAValue,
-    /// A number that is too small or too large for the field, or for what it counts.
+    /// A number that is too small or too large for the field, or for its use there.
     OutOfRange {
         /// The smallest that is allowed.
         min: u8,
@@ -117,7 +117,7 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// `found` begins `start` bytes into what was parsed.
+    /// `found` begins `start` bytes into the parsed text.
     pub(crate) fn new(
         kind: ParseErrorKind,
         field: impl Into<Option<Field>>,
@@ -188,7 +188,7 @@ impl fmt::Display for ParseError {
 
 impl Error for ParseError {}
 
-/// Text from outside, as a message shows it.
+/// Text from outside, escaped for a message.
 struct Shown<'a> {
     text: &'a str,
     /// True if more follows.

@@ -36,7 +36,7 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// The months that have so many days, in leap years alone or in others where that is said.
+/// The months with so many days, in leap years alone or in others where that is stated.
 const MONTHS_BY_LENGTH: [(u8, &[u8], Option<bool>); 4] = [
     (31, &[1, 3, 5, 7, 8, 10, 12], None),
     (30, &[4, 6, 9, 11], None),
@@ -62,18 +62,18 @@ const MONTHS_BY_LENGTH: [(u8, &[u8], Option<bool>); 4] = [
 /// another `*`. `@yearly` or `@annually`, `@monthly`, `@weekly`, `@daily` or `@midnight`, and
 /// `@hourly` stand for the whole.
 ///
-/// `@every 90s`, or `@every 1h30m`, is Go cron's: it occurs that long after the time that is asked
-/// about, rounded down to a whole second. So a stream counts from when it was made, and then from
-/// one occurrence to the next, whatever the clock of the zone shows. To continue where another
-/// process stopped, [restart](crate::Ticks::restart) it from the last run.
+/// `@every 90s`, or `@every 1h30m`, is Go cron's: it occurs that long after the given time, rounded
+/// down to a whole second. So a stream counts from its creation, and then from one occurrence to
+/// the next, regardless of the zone's clock. To continue where another process stopped,
+/// [restart](crate::Ticks::restart) it from the last run.
 ///
-/// If both fields for days are restricted, a day must match one of them. If one of them begins with
-/// `*`, as `*/2` does, a day must match both. That too is as in crontab(5).
+/// If both fields for days are restricted, a day must match either. If either begins with `*`, such
+/// as `*/2`, a day must match both. That too is as in crontab(5).
 ///
-/// Clones share what was parsed: a clone is a pointer, and allocates nothing.
+/// Clones share the parsed expression: a clone is a pointer, and allocates nothing.
 ///
-/// The [crate](crate) describes what an expression means when clocks are changed. The calendar
-/// ends with the year 4999: past it there is no occurrence.
+/// The [crate] describes the meaning of an expression when clocks are changed. The calendar ends
+/// with the year 4999: past it there is no occurrence.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ const MONTHS_BY_LENGTH: [(u8, &[u8], Option<bool>); 4] = [
 /// ```
 #[derive(Clone)]
 pub struct Cron {
-    /// Shared by all clones, as it takes some kilobytes.
+    /// Shared by all clones, because it takes some kilobytes.
     parsed: Arc<Parsed>,
 }
 
@@ -99,11 +99,11 @@ struct Parsed {
     rule: Rule,
 }
 
-/// When it occurs.
+/// Rule for the occurrences.
 enum Rule {
     /// After so many seconds; not 0.
     Every(i64),
-    /// When a clock on the wall that is never changed shows a time of one of these. Where there are
+    /// When a wall clock that is never changed shows a time of any of these. Where there are
     /// several, each is for other months.
     Times(Vec<Times>, Kind),
 }
@@ -139,7 +139,7 @@ impl Times {
     }
 
     /// Returns whether any day suits. In 28 years without a century's exception, months of each
-    /// length begin on each day of the week, so what has not come by then never does.
+    /// length begin on each day of the week, so a day that has not come by then never comes.
     fn have_a_day(&self) -> bool {
         let days = Date::constant(2000, 1, 1).series(jiff::Span::new().days(1));
         days.take_while(|day| day.year() < 2028).filter(|day| self.are_in(day.year())).any(|day| {
@@ -170,12 +170,12 @@ impl Cron {
         Ok(Self { parsed: Arc::new(Parsed { expression, zone, rule }) })
     }
 
-    /// The expression, as it was given.
+    /// The expression, as given.
     pub fn expression(&self) -> &str {
         &self.parsed.expression
     }
 
-    /// The name of the zone, as the database spells it.
+    /// The name of the zone, in the database's spelling.
     ///
     /// # Examples
     ///
@@ -350,8 +350,10 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.split_whitespace().map(|word| (word.as_ptr() as usize - text.as_ptr() as usize, word))
 }
 
-/// croner is given nothing but lists of numbers, so that its dialect does not matter, nor what it
-/// takes to be fixed times.
+/// Gives croner only lists of numbers, so that neither its dialect nor its notion of fixed times
+/// matters. It computes dates and times alone, and `zone.rs` turns them into instants. Asked for
+/// instants, croner 4.0.3 runs no job in a gap that ends on the next day (Nuuk), and fails where a
+/// day was skipped (Apia).
 fn for_croner(fields: [&Values; 6], has_both: bool) -> Option<croner::Cron> {
     let mut plain = String::new();
     for (place, values) in fields.into_iter().enumerate() {

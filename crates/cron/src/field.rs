@@ -11,8 +11,8 @@ const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 /// A field that was understood.
 #[derive(Clone, Debug)]
 pub(crate) struct Values {
-    /// Begins with `*` or is `?`. Two rules depend on this: which times are fixed (cron(8)), and
-    /// whether a day has to suit one of its two fields or both (crontab(5)).
+    /// Begins with `*` or is `?`. Two rules depend on this: whether times are fixed (cron(8)), and
+    /// whether a day has to suit either of its two fields or both (crontab(5)).
     pub(crate) is_starred: bool,
     /// Values with a bit each. Sunday is 0.
     plain: u64,
@@ -34,12 +34,12 @@ impl Values {
         self.before_last != 0 && !self.is_any()
     }
 
-    /// A day of month for the months that have so many days: with the days that `L-3` means there.
+    /// A day of month for the months with so many days, including the days of `L-3` there.
     pub(crate) fn of_months_with(mut self, days: u8) -> Self {
         let counted = (1..days).filter(|offset| self.before_last >> offset & 1 == 1);
         self.plain |= counted.fold(0, |bits, offset| bits | 1 << (days - offset));
         if self.plain == 0 && self.special.is_empty() {
-            // A day that they do not have: only those of 31 days have one for each offset.
+            // These months lack the day: only months of 31 days have a day for each offset.
             self.plain = 1 << 31;
         }
         self
@@ -127,7 +127,7 @@ impl Reader {
         text == "*" || text == "?" && matches!(self.field, Field::DayOfMonth | Field::DayOfWeek)
     }
 
-    /// Reads one of a list.
+    /// Reads an item of a list.
     fn item(&self, item: &str, at: usize, values: &mut Values) -> Result<(), ParseError> {
         let (base, step) = match item.split_once('/') {
             None => (item, None),
@@ -239,7 +239,7 @@ impl Reader {
     }
 }
 
-/// Digits alone: what the standard library parses may have a sign as well.
+/// Digits alone: the standard library also parses a sign.
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -36,26 +36,26 @@
 //! runs at 3, and so does `0,30 2 * * *`, once. If the clock skips three hours or more, as where
 //! the date line was moved, the calendar has changed, and the skipped times do not run.
 //!
-//! Fixed times, intervals and the three hours are those of Vixie's cron(8). There is one
-//! difference. That cron runs a job once for *each* skipped time: in that night, Debian's (3.0pl1)
-//! runs `0,30 2 * * *` twice within seconds, and `0 2,3 * * *` too. Here an occurrence is an
-//! instant, and an instant comes once. One run catches up with all skipped times, as after a
-//! suspend (see [`Missed::Coalesce`]), so a job does not meet a copy of itself.
+//! Fixed times, intervals and the three hours come from Vixie's cron(8). There is one difference.
+//! That cron runs a job once for *each* skipped time: in that night, Debian's (3.0pl1) runs
+//! `0,30 2 * * *` twice within seconds, and `0 2,3 * * *` too. Here an occurrence is an instant,
+//! and an instant comes once. One run catches up with all skipped times, as after a suspend (see
+//! [`Missed::Coalesce`]), so a job does not meet a copy of itself.
 //!
-//! croner's own rule is not used. It counts as fixed only what has one second, one minute and one
-//! hour, so `0 1,13 * * *` would run three times on a day in autumn.
+//! croner's own rule is not used. It counts an expression as fixed only with one second, one minute
+//! and one hour, so `0 1,13 * * *` would run three times on a day in autumn.
 //!
 //! # Zones
 //!
 //! A zone is always named, so that an expression means the same on every machine. `UTC` is always
 //! available. Other names come from the system's copy of the IANA database, and on Windows and in
 //! browsers from a built-in one. For a system without a copy (a container without `tzdata`), the
-//! feature `bundled-zones` adds one to the program, some 200 KiB. Where the system has one it
-//! is preferred, as it may be newer. A lookup by name takes a lock of that database's: in a program
-//! that forks, parse expressions where no thread is about to.
+//! feature `bundled-zones` adds one to the program, some 200 KiB. The system's copy is preferred
+//! where there is one, because it may be newer. A lookup by name takes a lock of that database's:
+//! in a program that forks, parse expressions where no thread is about to.
 //!
-//! Times of day are those of [`tourbillon::time`]. In browsers and Node.js, enable the feature
-//! `wasm-bindgen` of tourbillon, which brings them and the timers.
+//! Times of day come from [`tourbillon::time`]. In browsers and Node.js, enable the feature
+//! `wasm-bindgen` of tourbillon: it brings them and the timers.
 
 #![forbid(unsafe_code)]
 

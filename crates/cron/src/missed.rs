@@ -1,4 +1,4 @@
-//! [`Missed`]: the policy for missed occurrences, as a pure rule.
+//! [`Missed`]: the policy for missed occurrences, a pure rule.
 
 use std::time::Duration;
 
@@ -47,9 +47,9 @@ pub enum Missed {
     /// Delivers one tick for all that are due, scheduled for the last of them.
     #[default]
     Coalesce,
-    /// Delivers them one by one, oldest first, within these limits. Skips those beyond.
+    /// Delivers them one by one, oldest first, within these limits. Skips the rest.
     CatchUp {
-        /// Most missed occurrences that come: the newest of those that are found together.
+        /// Most missed occurrences that come: the newest of the ones found together.
         max_count: u64,
         /// Longest time since the oldest of them was due when it comes.
         max_age: Duration,
@@ -57,12 +57,11 @@ pub enum Missed {
 }
 
 impl Missed {
-    /// Returns whether an occurrence runs that is due and that `later` others follow which were
-    /// found due with it.
+    /// Returns whether a due occurrence runs. `later` counts the newer ones found due with it.
     ///
-    /// `age` is the time since it was due. `is_newest_on_time` says whether the newest of those
-    /// that were found is late by no more than the span that counts as on time: that one was not
-    /// missed, and runs with every policy.
+    /// `age` is the time since it was due. `is_newest_on_time` says whether the newest occurrence
+    /// found is late by no more than the span that counts as on time: then it was not missed, and
+    /// runs with every policy.
     ///
     /// [`Ticks`](crate::Ticks) asks this for each occurrence. A program that keeps its occurrences
     /// elsewhere can ask it too, and gets the same rule.
@@ -92,15 +91,15 @@ impl Missed {
             Self::Skip => false,
             Self::Coalesce => is_newest,
             Self::CatchUp { max_count, max_age } => {
-                // Those from this one to the newest that were missed.
+                // The missed ones, from this to the newest.
                 let missed = if is_newest_on_time { later } else { later.saturating_add(1) };
                 missed <= max_count && age <= max_age
             }
         }
     }
 
-    /// Returns the most occurrences that can run of those that are found together: beside missed
-    /// ones, the newest may be on time.
+    /// Returns the most occurrences that can run of all found together: beside missed ones, the
+    /// newest may be on time.
     pub(crate) fn kept(self) -> u64 {
         match self {
             Self::Skip | Self::Coalesce => 1,

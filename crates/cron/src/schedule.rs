@@ -50,7 +50,7 @@ pub trait Schedule {
         Occurrences { schedule: self, last: Some(after) }
     }
 
-    /// A stream of the coming occurrences, by the wall clock of the process-wide timer; see
+    /// A stream of the coming occurrences, by the wall clock of the current timer; see
     /// [`Ticks`].
     fn ticks(self) -> Ticks<Self>
     where

@@ -1,4 +1,4 @@
-//! Times of day as jiff has them. By durations alone, as a browser's time of day is no type of
+//! Times of day in jiff's types. By durations alone, because a browser's time of day is no type of
 //! jiff's.
 
 use jiff::{SignedDuration, Timestamp};
@@ -13,8 +13,8 @@ pub(crate) fn to_timestamp(time: SystemTime) -> Option<Timestamp> {
     Timestamp::from_duration(since_1970).ok()
 }
 
-/// Returns the same time as the system has it; `None` if the system has no such time, as a browser
-/// has none before 1970.
+/// Returns the same time in the system's type; `None` if the system has no such time: a browser has
+/// none before 1970.
 pub(crate) fn from_timestamp(time: Timestamp) -> Option<SystemTime> {
     let since_1970 = time.as_duration();
     let span = since_1970.unsigned_abs();

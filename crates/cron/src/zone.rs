@@ -25,12 +25,12 @@ pub(crate) enum From {
     At(DateTime),
 }
 
-/// The first instant later than `after` at which the wall clock of `zone` shows one of the times
-/// that `search` finds, by the rule of `kind`. `search` returns the earliest of them from a start
-/// on, and knows no zones.
+/// Returns the first instant later than `after` when the wall clock of `zone` shows a time that
+/// `search` finds, by the rule of `kind`. `search` returns the earliest such time from a start on,
+/// and knows no zones.
 ///
-/// Nothing is passed over, and nothing comes twice. Let `w` be what the wall shows at `after`. On a
-/// clock that is never changed, times are later than `w` just when their instants are later than
+/// Nothing is passed over, and nothing comes twice. Let `w` be the time on the wall at `after`. On
+/// a clock that is never changed, times are later than `w` just when their instants are later than
 /// `after`, and the first that `search` finds is the answer. Otherwise:
 ///
 /// - `w` is shown once, and the time found is shown twice: its first showing is later than `after`,
@@ -38,12 +38,12 @@ pub(crate) enum From {
 /// - `w` is shown twice, and `after` is the second showing. Times past `w` have their second or
 ///   only showing later than `after`. First showings are before the change, so before `after`.
 /// - `w` is shown twice, and `after` is the first showing. Times past `w` that are shown before the
-///   change come first, and are searched first. After the change all times from the one that the
-///   clock was put back to are shown again, or for the first time. For [`Kind::Fixed`] those that
-///   are shown again do not count.
-/// - The time found is skipped. What follows it on the wall is the first time after the gap, and
-///   the instant of the change is later than `after`: were it not, `w` would be past the gap, and
-///   so past the time found. For [`Kind::Fixed`] the change is the answer, as the instants of all
+///   change come first, and are searched first. After the change all times from the new time of the
+///   clock on are shown, again or for the first time. For [`Kind::Fixed`] times shown again do not
+///   count.
+/// - The time found is skipped. The next time on the wall is the first after the gap, and the
+///   instant of the change is later than `after`: were it not, `w` would be past the gap, and so
+///   past the time found. For [`Kind::Fixed`] the change is the answer, because the instants of all
 ///   times past the gap are the change itself or later.
 pub(crate) fn next(
     zone: &TimeZone,

@@ -1,4 +1,4 @@
-//! [`ZonedTime`]: what clocks somewhere show.
+//! [`ZonedTime`]: a time on the clocks of a zone.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use jiff::Zoned;
 
 /// A time as clocks in a zone show it; from [`Cron::zoned`](crate::Cron::zoned).
 ///
-/// `Display` writes it as RFC 9557 has it: `2026-03-29T03:00:00+02:00[Europe/Berlin]`. Width and
-/// alignment apply to the whole.
+/// `Display` writes it in the format of RFC 9557: `2026-03-29T03:00:00+02:00[Europe/Berlin]`. Width
+/// and alignment apply to the whole.
 ///
 /// # Examples
 ///

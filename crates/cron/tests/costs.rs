@@ -8,7 +8,7 @@ use std::cell::Cell;
 use tourbillon::Timer;
 use tourbillon_cron::{Cron, Schedule as _};
 
-/// Counts what the calling thread asks for.
+/// Counts the allocations of the calling thread.
 struct Counting;
 
 #[global_allocator]
@@ -16,13 +16,13 @@ static ALLOCATOR: Counting = Counting;
 
 thread_local!(static CALLS: Cell<u64> = const { Cell::new(0) });
 
-// SAFETY: both methods are those of the system's allocator, which keeps the contract; counting
-// allocates nothing, as the thread-local needs neither initialisation nor a destructor. The other
+// SAFETY: both methods call the system's allocator, and it keeps the contract; counting allocates
+// nothing, because the thread-local needs neither initialisation nor a destructor. The other
 // methods call these.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller keeps the same contract.
         unsafe { System.alloc(layout) }
     }
 

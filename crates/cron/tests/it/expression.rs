@@ -1,4 +1,4 @@
-//! Expressions that are understood, what they mean, and what is refused.
+//! Valid expressions with their meanings, and refusals.
 
 use std::time::{Duration, SystemTime};
 
@@ -84,7 +84,7 @@ fn a_day_before_the_last_suits_with_a_weekday_as_others_do() {
     let days = |expression| between(&cron(expression, "UTC"), "2028-01-31T12:00", "2028-04-01");
     assert_eq!(days("0 0 L-2 * *"), ["2028-02-27T00:00", "2028-03-29T00:00"]);
     assert_eq!(days("0 0 L-1,L-2,31 3 *").len(), 3);
-    // Either; both, as one begins with a star.
+    // Either; both, because one begins with a star.
     assert_eq!(days("0 0 L-2 2 TUE#1"), ["2028-02-01T00:00", "2028-02-27T00:00"]);
     assert_eq!(days("0 0 L-2 * */7"), ["2028-02-27T00:00"]);
     // The first in months of 31 days, and in no others; the weekday in each.
@@ -98,7 +98,7 @@ fn a_day_before_the_last_suits_with_a_weekday_as_others_do() {
 #[test]
 fn every_counts_from_what_it_is_asked_about_in_whole_seconds() {
     let every = cron("@every 90s", "America/New_York");
-    // Through the night in which the clock goes from 2 to 3.
+    // Through the night when the clock goes from 2 to 3.
     assert_eq!(
         between(&every, "2026-03-08T06:57", "2026-03-08T07:02"),
         ["2026-03-08T06:58:30", "2026-03-08T07:00", "2026-03-08T07:01:30"]

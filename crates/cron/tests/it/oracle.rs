@@ -1,9 +1,9 @@
 //! Random expressions against an oracle that walks every minute of two years, in eleven zones; and
-//! those that matter most about a change of the clock, from any instant there.
+//! the most telling ones about a change of the clock, from any instant there.
 //!
 //! The oracle shares nothing with the library but the name of the zone and jiff's offset for an
-//! instant: its expressions are made together with what they mean, and what the clock skips or
-//! shows twice it sees by walking.
+//! instant: its expressions are made together with their meanings, and it finds skipped and
+//! repeated times by walking.
 
 use std::time::{Duration, SystemTime};
 
@@ -58,7 +58,7 @@ impl Random {
     }
 }
 
-/// A part of an expression, and what it means.
+/// A part of an expression, and its meaning.
 struct Part<T> {
     text: String,
     suits: Box<dyn Fn(T) -> bool>,
@@ -74,7 +74,7 @@ impl<T> Part<T> {
     }
 }
 
-/// A field of numbers. `likely` are those that make something happen.
+/// A field of numbers. The `likely` ones make something happen.
 fn numbers(random: &mut Random, min: i64, max: i64, likely: &[i64]) -> Part<i64> {
     let any = |random: &mut Random| min + random.below((max - min + 1) as usize) as i64;
     let (a, b, c) = (random.pick(likely), any(random), any(random));
@@ -368,11 +368,11 @@ fn random_expressions_agree_with_a_walk_through_every_minute() {
     }
 }
 
-/// Jobs at the minutes with which a change begins and ends, and around them, asked for from every
-/// instant of the hours about it, whether or not that is one of their occurrences.
+/// Jobs at the first and last minute of a change, and around them, searched from every instant of
+/// the hours about it, whether or not the instant is an occurrence of theirs.
 fn check_about_changes(walk: &Walk) {
     for place in walk.changes() {
-        // What the clock would show, and what it does.
+        // The unchanged clock's time, and the clock's own.
         let (would, does) = (walk.wall[place - 1] + 1, walk.wall[place]);
         let about = walk.about(place);
         let (from, end) = (walk.time(place) - 5 * HOUR, about.time(about.wall.len()));

@@ -1,4 +1,4 @@
-//! The stream: what is delivered when, and what becomes of what was missed.
+//! The stream: deliveries and their times, and missed occurrences.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ fn now<S: Schedule>(ticks: &mut Ticks<S>) -> Option<Tick> {
     ticks.tick().now_or_never().map(|tick| tick.expect("the schedule goes on"))
 }
 
-/// Returns what is ready: each time, and what was missed before it.
+/// Returns the ready ticks: each time, and the number missed before it.
 fn all_now<S: Schedule>(ticks: &mut Ticks<S>) -> Vec<(String, u64)> {
     std::iter::from_fn(|| now(ticks))
         .map(|tick| (shown(tick.scheduled()).split_off("2026-01-".len()), tick.missed()))
@@ -334,7 +334,7 @@ fn a_restart_forgets_what_was_missed() {
     assert_eq!(all_now(&mut ticks), ready(&[("01T02:00", 0)]));
 }
 
-/// A schedule of some times, which can go wrong.
+/// A schedule of some times that can go wrong.
 struct Times(Vec<SystemTime>, Cell<bool>);
 
 impl Schedule for Times {
