@@ -41,7 +41,7 @@ impl History {
         Some(Self { commits: commits.collect(), limits: limits.into_iter().flatten().collect() })
     }
 
-    /// Returns what is wrong, each as a rule and a place.
+    /// Returns the faults, each as a rule and a place.
     pub fn faults(&self, tree: &Tree) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
         for (hash, parents, subject) in &self.commits {

@@ -1,4 +1,5 @@
-//! `cargo xtask` lists the checks of the repository. `cargo xtask tidy` makes one of them.
+//! `cargo xtask` lists the checks of the repository. `cargo xtask tidy` makes the check of the
+//! rules.
 
 mod checks;
 mod figures;

@@ -18,10 +18,10 @@ const HEAD: &str = "\
 /// Row that limits the number of scripts.
 const SCRIPTS: &str = "scripts";
 
-/// Lines by which a limit is rounded up.
+/// Limits are rounded up to multiples of this many lines.
 const STEP: usize = 100;
 
-/// Limits, or what they limit, by name: lines, and three rates in tenths.
+/// Limits, or measured figures, by name: lines, and three rates in tenths.
 type Figures = BTreeMap<String, Vec<usize>>;
 
 /// A line of the file.
@@ -33,7 +33,7 @@ struct Row {
     reason: String,
 }
 
-/// Returns the lines of the file that do not hold, each with what is wrong there.
+/// Returns the violated or outdated lines of the file, each with its fault.
 pub fn faults(tree: &Tree) -> Vec<(usize, String)> {
     let mut left = measured(tree);
     let mut found = Vec::new();
@@ -96,7 +96,7 @@ fn rows(text: &str) -> Vec<Row> {
         let (row, reason) = row.split_once('#').unwrap_or((row, ""));
         let mut cells = row.split_whitespace();
         let name = cells.next()?.to_owned();
-        // What is no number limits everything.
+        // A word that is not a number limits everything.
         let limits = cells.map(|cell| cell.replace('.', "").parse().unwrap_or(0)).collect();
         Some(Row { line, name, limits, reason: reason.trim().to_owned() })
     });
@@ -111,7 +111,7 @@ fn ceiling(name: &str, column: usize, figure: usize) -> usize {
     if column == 0 && name != SCRIPTS { figure.next_multiple_of(STEP) } else { figure }
 }
 
-/// Returns how far a limit may be above what is there.
+/// Returns how far a limit may exceed its figure.
 fn slack(name: &str, column: usize) -> usize {
     match (name, column) {
         (SCRIPTS, _) => 0,
@@ -164,7 +164,7 @@ fn is_product(file: &str) -> bool {
         && !file.ends_with("model.rs")
 }
 
-/// Sentences of comments, and those of each of three forms.
+/// Number of sentences in comments, and of each of three forms.
 #[derive(Debug, Default)]
 struct Sentences {
     count: usize,
@@ -172,7 +172,7 @@ struct Sentences {
 }
 
 impl Sentences {
-    /// Adds those of a file. A code span is a word.
+    /// Adds the sentences of a file. A code span is a word.
     fn add(&mut self, text: &str) {
         let (mut prose, mut fenced) = (String::new(), false);
         for line in text.lines() {

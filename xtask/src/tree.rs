@@ -10,7 +10,7 @@ use std::{fs, io};
 pub struct Tree(BTreeMap<String, String>);
 
 impl Tree {
-    /// Reads the files that git tracks below `root`, as they are in the working tree.
+    /// Reads the files that git tracks below `root`, from the working tree.
     pub fn tracked(root: &Path) -> io::Result<Self> {
         let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output()?;
         if !listed.status.success() {

@@ -1,10 +1,10 @@
-//! Kinds of rows in which tokio is ahead, in plain words, for the README.
+//! Kinds of rows in which tokio is ahead, in plain words.
 
 use std::fmt::Write as _;
 
 use super::{PEERS, Run, range};
 
-/// Kinds: their names in the README, and parts of the names of their rows. A row is of the first
+/// Kinds: their names in the document, and parts of the names of their rows. A row is of the first
 /// kind that has a part of it.
 pub type Kinds<'a> = &'a [(&'a str, &'a [&'a str])];
 

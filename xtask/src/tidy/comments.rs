@@ -32,7 +32,7 @@ pub fn check(
     read.check(of.name, breaches);
 }
 
-/// Checks the comments of tests, benches and examples, which are one group.
+/// Checks the comments of tests, benches and examples, as one group.
 pub fn check_tests(tree: &Tree, breaches: &mut Vec<Breach>) {
     let mut read = Paragraphs::default();
     for (file, text) in tree.ending(".rs").filter(|(file, _)| is_of_tests(file)) {
@@ -54,7 +54,7 @@ fn is_of_tests(file: &str) -> bool {
 #[derive(Default)]
 struct Paragraphs {
     count: usize,
-    /// Places and first lines of those that open with a clause.
+    /// Places and first lines of the paragraphs that open with a clause.
     clauses: Vec<(String, usize, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! Rules on what a file may name.
+//! Rules on the names that a file may use.
 
 use super::crates::Crate;
 use super::source::Source;
@@ -14,7 +14,7 @@ pub fn check(of: &Crate, sources: &[Source], breaches: &mut Vec<Breach>) {
                     breaches.push(breach(reserved.rule, &source.file, *line, &path.join("::")));
                 }
             }
-            // A file of another folder, which a module takes over, has no layer.
+            // A file of another folder that a module includes has no layer.
             let is_own = source.file.starts_with(of.folder);
             if let Some(rule) = wrong_way(of, of.module_of(&source.file), path).filter(|_| is_own) {
                 breaches.push(breach(rule, &source.file, *line, &path.join("::")));

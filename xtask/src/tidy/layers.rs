@@ -1,4 +1,4 @@
-//! Documents that draw the order of a crate's modules draw the one that is checked.
+//! Documents that draw the order of a crate's modules draw the checked order.
 
 use super::crates::Crate;
 use super::documents::backquoted;

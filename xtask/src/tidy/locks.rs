@@ -1,4 +1,4 @@
-//! Rules on locks: the table of `fork.rs` says for each what a child of `fork` does about it.
+//! Rules on locks: the table of `fork.rs` says for each how a child of `fork` treats it.
 
 use std::collections::BTreeSet;
 

@@ -13,12 +13,12 @@ use crate::tree::Tree;
 /// File with the list.
 const LIST: &str = "integration/clippy/clippy.toml";
 
-/// Function that returns what the process-wide timer is made of.
+/// Function that returns the core of the process-wide timer.
 const ORIGIN: [&str; 3] = ["handle", "Handle", "global"];
 
 /// Functions that the list leaves out.
 const LEFT_OUT: [&str; 2] = [
-    // To clippy such a call is one of `Default::default`, whatever its type is.
+    // To clippy such a call is `Default::default`, whatever its type is.
     "DelayQueue::default",
     "Timer::default",
 ];
@@ -60,7 +60,7 @@ struct Function<'a> {
     /// The type or the trait that it is of, if any, and its name.
     names: Vec<String>,
     is_public: bool,
-    /// Paths that its code names, from the root. A name that is not imported is one of its module.
+    /// Paths that its code names, from the root. A name without an import is in its own module.
     calls: Vec<Vec<String>>,
 }
 
@@ -69,8 +69,8 @@ impl Function<'_> {
         self.names.join("::")
     }
 
-    /// Returns whether a path of the list, without the crate's name, is its own. The modules in it
-    /// are those that export it, and may be any.
+    /// Returns whether a path of the list, without the crate's name, is its own. The modules in the
+    /// path may be any that export it.
     fn is_named(&self, path: &str) -> bool {
         path.strip_suffix(&self.name()).is_some_and(|before| match before.strip_suffix("::") {
             Some(module) => !module.rsplit("::").next().is_some_and(is_type),
@@ -79,7 +79,7 @@ impl Function<'_> {
     }
 
     /// Returns whether a path leads to it, also by a module above that exports it. The root is
-    /// none, as no path leads through it.
+    /// excluded: no path leads through it.
     fn is_at(&self, path: &[String]) -> bool {
         path.strip_suffix(self.names.as_slice())
             .is_some_and(|module| !module.is_empty() && self.module.starts_with(module))
@@ -106,7 +106,7 @@ fn in_real_time<'a>(functions: &'a [Function<'a>]) -> impl Iterator<Item = &'a F
         .filter_map(|(function, is_reached)| is_reached.then_some(function))
 }
 
-/// Returns the functions of the core, without those of tests.
+/// Returns the functions of the core, without tests.
 fn functions<'a>(tree: &Tree, sources: &'a [Source]) -> Vec<Function<'a>> {
     let core = sources.iter().filter(|source| source.file.starts_with("src/"));
     let read = core.filter_map(|source| {
@@ -182,7 +182,7 @@ impl Reader<'_, '_> {
         self.found.push(function);
     }
 
-    /// Returns what a path may be, from the root: by each import, and as one of this module.
+    /// Returns the possible paths from the root: by each import, and within this module.
     fn paths_from_root(&self, path: &[String]) -> Vec<Vec<String>> {
         let (first, rest) = path.split_first().expect("a path has a segment");
         let below = |before: &[String], rest: &[String]| [before, rest].concat();

@@ -1,4 +1,4 @@
-//! Rust files, as the compiler reads them: with their modules, and without what only tests have.
+//! Rust files in the compiler's view: with their modules, and without code of tests alone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{LazyLock, Mutex};
@@ -22,11 +22,11 @@ type Read = (Source, Vec<Child>);
 pub struct Source {
     /// Path from the repository's root.
     pub file: String,
-    /// Every path in its code, that of each import included, as it is written but for `self` and
-    /// `super`: these are resolved, so that a path of the crate begins with `crate`. A path that
-    /// begins with `$crate` is of a macro for other crates, which see the root alone.
+    /// Every path in its code, including imports, unchanged but for `self` and `super`: these are
+    /// resolved, so that a path of the crate begins with `crate`. A path that begins with `$crate`
+    /// is of a macro for other crates, and these see the root alone.
     pub paths: Vec<(Vec<String>, usize)>,
-    /// Fields and statics, with what their types name.
+    /// Fields and statics, with the names in their types.
     pub places: Vec<Place>,
     /// Lines of unsafe blocks, functions and implementations.
     pub unsafe_lines: Vec<usize>,
@@ -42,7 +42,7 @@ pub struct Place {
     pub line: usize,
     /// Names in its type, such as `Option` and `Mutex`.
     pub types: Vec<String>,
-    /// True if it only refers to what it names.
+    /// True if it only refers to its names.
     pub is_reference: bool,
 }
 

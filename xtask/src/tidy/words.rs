@@ -1,9 +1,9 @@
-//! Words that comments and documents do not use, as there is a plainer one.
+//! Words to avoid in comments and documents, because a plainer one exists.
 
 use super::{Breach, breach};
 use crate::tree::Tree;
 
-/// Words that are refused, in lower case, each with what to write in their place.
+/// Refused words, in lower case, each with its replacement.
 const REFUSED: [(&str, &str); 6] = [
     ("told", "notified, informed, configured, distinguished"),
     ("goes on", "continues"),
@@ -34,7 +34,7 @@ pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// Returns what finds the prose in a line of a file; `None` if that is of no known kind.
+/// Returns the function that finds the prose in a line of a file; `None` for an unknown kind.
 fn prose_of(file: &str) -> Option<fn(&str) -> Option<&str>> {
     let name = file.rsplit('/').next().unwrap_or(file);
     Some(match name.rsplit('.').next().unwrap_or(name) {
@@ -49,7 +49,7 @@ fn prose_of(file: &str) -> Option<fn(&str) -> Option<&str>> {
     })
 }
 
-/// Returns the text of the comment in a line of code, if it has one that begins with this mark.
+/// Returns the text of the comment in a line of code, if there is a comment with this mark.
 fn comment<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
     let whole = line.trim_start().strip_prefix(mark);
     // A comment behind code, and not a part of a text.
