@@ -4,9 +4,9 @@
 //! and compares them with `benches/instructions.txt`. It fails if a path has got dearer by 5 %.
 //! `-- --renew` writes that file, and shows the change in the diff that made it.
 //!
-//! Counts repeat, on a busy machine too, where times do not. They leave out what the kernel does,
-//! and what threads other than the counted one do. Under valgrind a reading of the clock is a
-//! system call, so it counts as a few instructions rather than the hundred it takes outside.
+//! Counts repeat, on a busy machine too, where times do not. They leave out the work of the kernel,
+//! and of threads other than the counted one. Under valgrind a reading of the clock is a system
+//! call, so it counts as a few instructions rather than the hundred it takes outside.
 
 mod common;
 
@@ -27,10 +27,10 @@ use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{Sleep, Timer};
 
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.txt");
-/// Factor from which a count fails. It is below 5 %, as counts wander by up to 0.5 %, say.
+/// Lowest factor of a count that fails. It is below 5 %, as counts wander by up to 0.5 %, say.
 const DEARER: f64 = 1.045;
 const CHEAPER: f64 = 0.955;
-/// Makes a process do the work of one path. What runs in `timed` is counted.
+/// Makes a process do the work of one path. The code in `timed` is counted.
 const COUNTED: &str = "--counted";
 
 struct Path {
@@ -217,7 +217,7 @@ fn count(path: &Path) -> f64 {
     counted as f64 / path.times as f64
 }
 
-/// Names what made the code that is counted: compiler and target.
+/// Names the compiler and target of the counted code.
 fn toolchain() -> String {
     let rustc = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()))
         .arg("-vV")
@@ -228,7 +228,7 @@ fn toolchain() -> String {
     format!("{}, {host}", said.lines().next().unwrap_or_default())
 }
 
-/// The counts that were kept, and what toolchain they are of.
+/// The counts that were kept, and their toolchain.
 struct Baseline {
     toolchain: String,
     counts: BTreeMap<String, f64>,

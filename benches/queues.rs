@@ -1,6 +1,6 @@
-//! Cost of an entry of a queue, beside that of a sleep for each entry.
+//! Cost of an entry of a queue, beside the cost of a sleep for each entry.
 //!
-//! All of it is measured on the thread that uses the queue. What a sleep costs its driver thread
+//! All of it is measured on the thread that uses the queue. A sleep's cost for its driver thread
 //! when it fires is on top of that, and as great for a queue of a thousand entries as for one.
 //! tokio's queue continues to the next millisecond only once its runtime has looked at the clock;
 //! the wait for that is in its figures for entries that expire spread out, and great on a busy
@@ -55,7 +55,7 @@ fn insert_remove<E: Entries>(others: usize) -> impl FnMut(u64) -> Duration {
     }
 }
 
-/// Put off a random one of so many entries.
+/// Move a random entry of so many to later.
 fn refresh<E: Entries>(count: usize) -> impl FnMut(u64) -> Duration {
     let waker = Count::new().waker();
     let (mut entries, keys) = filled::<E>(count, &waker);

@@ -20,7 +20,7 @@ pub(crate) trait Entries: Sized {
     const NAME: &'static str;
     type Key;
 
-    /// With room for `capacity`. All delays are going to be `usual`, for those who want to know.
+    /// With room for `capacity`. All delays will be `usual`, for queues that need it in advance.
     fn new(capacity: usize, usual: Duration) -> Self;
     fn insert(&mut self, delay: Duration, waker: &Waker) -> Self::Key;
     fn remove(&mut self, key: Self::Key);

@@ -32,7 +32,7 @@ macro_rules! compare {
 }
 pub(crate) use compare;
 
-/// Checks of each peer that what the benches arm really fires.
+/// Checks of each peer that the timers of the benches really fire.
 pub(crate) fn prove_that_sleeps_fire() {
     use peers::{AsyncIo, FuturesTimer, Tokio, Tourbillon};
 

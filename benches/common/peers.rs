@@ -41,7 +41,7 @@ pub(crate) trait Peer: 'static {
         }
     }
 
-    /// A tick now and every `period` from then on; those that were missed follow at once.
+    /// A tick now and every `period` from then on; missed ticks follow at once.
     fn ticks(period: Duration) -> impl Stream<Item = ()> + Send {
         let start = Instant::now();
         let sleep = Box::pin(Self::sleep_until(start));
@@ -108,8 +108,8 @@ impl Peer for Tourbillon {
 
 pub(crate) enum Tokio {}
 
-/// The runtime that `#[tokio::main]` makes: a multi-thread one with its default number of workers,
-/// and one of them parks on the timers and on I/O.
+/// The runtime that `#[tokio::main]` makes: a multi-thread one with its default number of workers.
+/// A single worker parks on the timers and on I/O.
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -198,7 +198,7 @@ impl Peer for FuturesTimer {
     }
 }
 
-/// Checks that what the benches arm is armed: that it wakes its waker and then is ready.
+/// Checks that the timers of the benches are armed: each wakes its waker and then is ready.
 pub(crate) fn prove_that_sleeps_fire<P: Peer>() {
     const SLEEPS: u64 = 1_000;
     let _entered = P::enter();

@@ -1,4 +1,4 @@
-//! Wakers with an `Arc` behind them, as those of executors have.
+//! Wakers with an `Arc` behind them, like the wakers of executors.
 
 use std::future::Future;
 use std::pin::Pin;

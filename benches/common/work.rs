@@ -1,5 +1,5 @@
-//! The work that is timed: each function prepares it for one peer, and what it returns does it a
-//! number of times and says how long that took.
+//! The timed work: each function prepares it for one peer, and returns a closure that does it a
+//! number of times and returns the time taken.
 //!
 //! Whatever checks that the work was really done runs outside of the time taken.
 
@@ -296,7 +296,7 @@ fn pending_once() -> impl Future<Output = ()> + Send {
     )
 }
 
-/// Direction in which a deadline is moved.
+/// Direction to move a deadline.
 #[derive(Clone, Copy)]
 pub(crate) enum Towards {
     Later,
@@ -330,7 +330,7 @@ pub(crate) fn reset<P: Peer>(towards: Towards, pending: usize) -> Work {
     })
 }
 
-/// Reset a random one of many armed sleeps to later than it ever was.
+/// Reset a random sleep of many armed to later than ever before.
 pub(crate) fn reset_random<P: Peer>(pending: usize) -> Work {
     let mut others = others::<P>(pending);
     let mut random = Random::new();

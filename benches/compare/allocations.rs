@@ -35,11 +35,11 @@ fn note(calls: u64, bytes: i64) {
     }
 }
 
-// SAFETY: every method is that of the system's allocator, which keeps the contract.
+// SAFETY: every method calls the system's allocator, and it keeps the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(1, layout.size() as i64);
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller keeps the same contract.
         unsafe { System.alloc(layout) }
     }
 

@@ -58,7 +58,7 @@ fn in_time<R>(count: usize, mut arm: impl FnMut(Instant) -> Option<R>) -> R {
     }
 }
 
-/// Timers at random instants within `span`. None if one of them is due already.
+/// Timers at random instants within `span`. None if any of them is due already.
 fn armed<P: Peer>(
     count: usize,
     start: Instant,
@@ -95,7 +95,7 @@ impl Wake for Stamp {
 }
 
 /// With a thread that arms and cancels all the while: microseconds of lateness, p50 and p99; and
-/// what an arm and cancel takes that thread, p50, p99.9 and the longest.
+/// the time of that thread's arm and cancel, p50, p99.9 and the longest.
 pub(crate) fn with_inserter<P: Peer>(count: usize) -> Vec<f64> {
     let _entered = P::enter();
     let armed = Stamped::<P>::arm(count, SECOND, Duration::ZERO);
@@ -126,8 +126,8 @@ pub(crate) fn at_a_rate<P: Peer>(per_second: usize, span: Duration) -> Vec<f64> 
 }
 
 /// Timers that are due within 10 ms of each other, and so long ahead that they share a slot of a
-/// wheel: microseconds by which the first is late; and, until then, the longest that it takes to
-/// cancel a timer of the same shard.
+/// wheel: microseconds of the first one's lateness; and, until then, the longest time to cancel a
+/// timer of the same shard.
 pub(crate) fn one_slot<P: Peer>(count: usize) -> Vec<f64> {
     const SPAN: Duration = Duration::from_millis(10);
     /// A wheel may move them that much earlier.

@@ -11,11 +11,11 @@ const UNITS: f64 = 52.0;
 /// Between panels, for the ends of their labels.
 const GAP: f64 = 44.0;
 const FOOT: f64 = 26.0;
-/// Nanoseconds, at which the axis ends.
+/// End of the axis, in nanoseconds.
 const LEAST: f64 = 10.0;
 const MOST: f64 = 10_000.0;
 
-/// Styles of all columns but `std`, which has no timers: colour, width, dashes.
+/// Styles of all columns except `std`, because it has no timers: colour, width, dashes.
 const STYLES: [(&str, f64, &str); 4] =
     [(GREEN, 3.5, ""), (ORANGE, 2.0, ""), (INK, 2.0, ""), (FAINT, 2.0, "4 4")];
 const WITH_RINGS: usize = 2;

@@ -1,5 +1,5 @@
-//! Cache lines that timers touch, as valgrind traces them. What several threads share of these is
-//! what makes them wait for each other, on machines with more processors than this one, too.
+//! Cache lines that timers touch, as valgrind traces them. Threads wait for each other at the lines
+//! that they share, on machines with more processors than this one, too.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -23,9 +23,9 @@ const TRACED: &str = "TOURBILLON_TRACED";
 /// Written where a section of the trace begins and where it ends.
 static MARK: AtomicU64 = AtomicU64::new(0);
 
-/// Lines that an arm and cancel touches; those that it writes; those that it and an arm and cancel
-/// on another thread both touch and one of them writes; and those that the drop of one of many
-/// timers touches and the drop of another one does not. Without the stack. None without valgrind.
+/// Numbers of lines: touched by an arm and cancel; written by it; touched by it and by an arm and
+/// cancel on another thread, and written by either; and touched by the drop of a timer of many, and
+/// not by the drop of another. Without the stack. None without valgrind.
 pub(crate) fn of<P: Peer>() -> Vec<f64> {
     let Some([here, there, drop, other_drop]) = traced(arms_and_drops::<P>) else {
         return vec![f64::NAN; 4];
@@ -34,11 +34,11 @@ pub(crate) fn of<P: Peer>() -> Vec<f64> {
     [&here.touched, &here.written, &here.shared(&there), &own].map(count).to_vec()
 }
 
-/// Of timers with so many shards, each with a far timer, turned by hand: lines that an arm and
-/// cancel writes; those that it and one on another thread both touch and one of them writes, with
-/// the process-wide timer, and with one that is held. For a turn with nothing due and for one that
-/// fires a timer: lines that it touches; those that it writes; and those that it and an arm and
-/// cancel in another shard both touch and one of them writes. None without valgrind.
+/// Numbers of lines, of timers with so many shards, each with a far timer, turned by hand: written
+/// by an arm and cancel; touched by it and by another on a second thread, and written by either,
+/// with the process-wide timer and with a held one. For a turn with nothing due, and for a turn
+/// that fires a timer: touched by it; written by it; and touched by it and by an arm and cancel in
+/// another shard, and written by either. None without valgrind.
 pub(crate) fn of_turns(shards: usize) -> Vec<f64> {
     let sections = traced(|| arms_and_turns(shards));
     let Some([turn, here, own_here, there, own_there, fire]) = sections else {
@@ -64,7 +64,8 @@ fn count(lines: &HashSet<u64>) -> f64 {
     lines.len() as f64
 }
 
-/// What each marked section of `work` touches, in a process of its own. None without valgrind.
+/// Lines that each marked section of `work` touches, in a process of its own. None without
+/// valgrind.
 fn traced<const SECTIONS: usize>(work: impl FnOnce()) -> Option<[Lines; SECTIONS]> {
     if env::var_os(TRACED).is_some() {
         println!("{:p}", &MARK);
@@ -94,7 +95,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// What both touch and one of them writes.
+    /// Lines that both touch and either writes.
     fn shared(&self, other: &Self) -> HashSet<u64> {
         &(&self.written & &other.touched) | &(&other.written & &self.touched)
     }
@@ -210,7 +211,7 @@ fn arms_and_turns(shards: usize) {
     });
 }
 
-/// The last of several, which find what they need in place. Returns what it needed itself.
+/// The last of several: each finds its needs in place. Returns its own needs.
 fn arm_cancel<S: Future>(sleep_until: impl Fn(Instant) -> S) -> impl Sized {
     const TIMES: usize = 10;
     /// So that no other memory is on the lines of the one in the middle.

@@ -93,14 +93,14 @@ fn arm_cancel(timer: &Timer, threads: usize, step: usize, times: usize) -> Vec<f
     vec![(end - start).as_nanos() as f64 / times as f64]
 }
 
-/// Microseconds that an answer takes: the median of what `ask` takes for it.
+/// Microseconds that an answer takes: the median of the times of `ask`.
 pub(crate) fn asking(mut ask: impl FnMut() -> Duration) -> Vec<f64> {
     const TIMES: usize = 51;
     median((0..TIMES).map(|_| ask().as_secs_f64() * 1e6).collect()).into_iter().collect()
 }
 
-/// Microseconds for each of `count` timers, as a virtual clock moves from deadline to deadline. Two
-/// threads have armed them; those of the second are all later than those of the first.
+/// Microseconds for each of `count` timers, while a virtual clock moves from deadline to deadline.
+/// Two threads have armed them; the timers of the second are all later than the first's.
 pub(crate) fn virtual_clock(shards: usize, count: usize) -> Vec<f64> {
     const THREADS: u32 = 2;
     let clock = VirtualClock::new();

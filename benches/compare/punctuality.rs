@@ -71,7 +71,7 @@ pub(crate) fn parked_while_busy<P: Peer>(delay: Duration, span: Duration) -> Vec
     while_busy(|| parked::<P>(delay, span))
 }
 
-/// Measures that for a thread that turns our wheels itself, as the loop of an executor may.
+/// Measures that for a thread that turns our wheels itself, like the loop of an executor.
 pub(crate) fn turning_while_busy(delay: Duration, span: Duration) -> Vec<f64> {
     let (timer, mut driver) = driven_by_hand(1);
     let mut sleep_and_turn = || {
@@ -136,7 +136,7 @@ pub(crate) fn beside_blocked_worker<P: Peer>(delay: Duration, span: Duration) ->
     runtime.spawn(async {
         loop {
             thread::sleep(BLOCKED);
-            // Lets the worker go to sleep, perhaps as the one that waits for tokio's timers.
+            // Lets the worker go to sleep, perhaps while it waits for tokio's timers.
             P::sleep(Duration::from_millis(1)).await;
         }
     });

@@ -32,7 +32,7 @@ pub(crate) fn backlog<E: Entries>(count: usize) -> Vec<f64> {
     let _entered = Tokio::enter();
     let mut entries = filled::<E>(count, Duration::ZERO, SPAN);
     thread::sleep(SPAN);
-    // tokio's queue asks its runtime, which has to have looked at the clock since.
+    // tokio's queue asks its runtime, and that must have looked at the clock since.
     RUNTIME.block_on(Tokio::sleep(Duration::from_millis(10)));
     let mut cx = Context::from_waker(Waker::noop());
     let mut left = count as u64;
@@ -84,7 +84,7 @@ pub(crate) fn removed_at_random<E: Entries>(count: usize) -> Vec<f64> {
 }
 
 /// Microseconds to `peek` at the first of `count` entries within a millisecond, far off: again, and
-/// once the one that was first has been removed.
+/// once the first has been removed.
 pub(crate) fn peek<E: Entries>(count: usize, peek: fn(&E) -> Option<E::Key>) -> Vec<f64> {
     let _entered = Tokio::enter();
     let mut entries = filled::<E>(count, FAR, Duration::from_millis(1));

@@ -22,11 +22,11 @@ pub(crate) const CHILD: &str = "--child";
 const ROUND: Duration = Duration::from_millis(10);
 /// ...and if it has to wait for timers, no longer than this.
 const ROUND_MAX: Duration = Duration::from_millis(150);
-/// Before each round: the column before may have left its own thread with work to finish, which is
-/// not to be this column's burden. Then an eighth of the work, as the processor was at rest.
+/// Before each round: the column before may have left its own thread with work to finish, and that
+/// must not burden this column. Then an eighth of the work, because the processor was at rest.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// A result is said not to repeat if that of a third of the rounds is further off than this.
+/// A result does not repeat if a third of the rounds gives one further off than this.
 const REPEATS_WITHIN: f64 = 0.15;
 
 /// Amount of work to measure.
@@ -36,11 +36,11 @@ pub(crate) struct Effort {
     pub(crate) argument: Option<&'static str>,
     /// Rounds of [`How::Work`], each column once in each.
     works: usize,
-    /// Rounds of what is measured in processes of its own.
+    /// Rounds of measurements in processes of their own.
     probes: usize,
     /// Timers in a mass.
     pub(crate) mass: usize,
-    /// Span for which a probe sleeps again and again, or rests.
+    /// Span of a probe's sleeps, again and again, or of its rest.
     pub(crate) span: Duration,
 }
 

@@ -31,7 +31,7 @@ macro_rules! each {
     ]};
 }
 
-/// For what no peer has.
+/// For rows without a peer.
 fn ours<R>(ours: impl Fn() -> R + 'static) -> Columns<R> {
     [Some(Box::new(ours)), None, None, None, None]
 }
@@ -344,7 +344,7 @@ fn tokio_tasks(effort: Effort) -> Vec<Scenario> {
 }
 
 /// With our wheels turned by the driver thread, and by a task of the runtime; without tolerance,
-/// and with a millisecond, which is how exact tokio's timers are.
+/// and with a millisecond, the exactness of tokio's timers.
 fn by_driver(
     name: &str,
     metrics: &'static [Metric],

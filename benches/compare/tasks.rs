@@ -40,7 +40,7 @@ impl On {
     }
 }
 
-/// A current-thread runtime, which has a thread of its own.
+/// A current-thread runtime with a thread of its own.
 static ONE_THREAD: LazyLock<Handle> = LazyLock::new(|| {
     let runtime = Builder::new_current_thread().enable_all().build().expect("there is room");
     let handle = runtime.handle().clone();

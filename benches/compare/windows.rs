@@ -1,4 +1,4 @@
-//! Wake-ups of timers with a tolerance, as a multiple of the fewest that there can be.
+//! Wake-ups of timers with a tolerance, as a multiple of the fewest possible.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::common::wakers::{Count, poll};
 pub(crate) struct Crowd {
     pub(crate) name: &'static str,
     count: usize,
-    /// Milliseconds in which they are armed.
+    /// Milliseconds to arm them in.
     over: u64,
     /// Milliseconds of the shortest and of the longest delay.
     delays: [u64; 2],
@@ -46,7 +46,7 @@ pub(crate) const CROWDS: [Crowd; 5] = [
     Crowd::new("1 thousand retransmits of 200 ms with 20 ms", 1_000, 10_000, [200; 2], 10),
 ];
 
-/// Time at which a timer is armed, and the begin and the end of its window; in nanoseconds.
+/// Time of a timer's arming, and the begin and the end of its window; in nanoseconds.
 type Window = [u64; 3];
 
 impl Crowd {
@@ -104,7 +104,7 @@ fn fires_until(clock: &VirtualClock, is_to_be: impl Fn(std::time::Instant) -> bo
     fires
 }
 
-/// The fewest instants that all windows have one of: the first end, again and again, of those
+/// The fewest instants such that each window has one: the first end, again and again, of the
 /// windows that have none yet.
 fn fewest(mut windows: Vec<Window>) -> usize {
     windows.sort_unstable_by_key(|[_, _, end]| *end);

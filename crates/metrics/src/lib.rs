@@ -15,9 +15,8 @@
 //! }
 //! ```
 //!
-//! [`publish`] reads the timer's [`Stats`] and sets the metrics
-//! to them, so the facade costs nothing between two calls. Call it as often as the metrics are
-//! collected.
+//! [`publish`] reads the timer's [`Stats`] and sets the metrics to them, so the facade costs
+//! nothing between two calls. Call it as often as the metrics are collected.
 //!
 //! Each metric has the label `timer`, the name given to [`publish`].
 //!
@@ -150,7 +149,7 @@ pub fn describe() {
     });
 }
 
-/// Sets the metrics to what the counters of `timer` are now, labelled with its `name`.
+/// Sets the metrics to the present counters of `timer`, labelled with its `name`.
 ///
 /// Takes each shard's lock in turn, and calls the recorder, the thread's own or the global one,
 /// with none held. Without a recorder it does nothing.

@@ -1,4 +1,4 @@
-//! The counters, as a recorder of `metrics` sees them.
+//! The counters in a recorder of `metrics`.
 
 // Counts in the atomics of `std`, which metrics does not on a processor of 32 bits.
 #![cfg(target_pointer_width = "64")]
@@ -51,7 +51,7 @@ fn virtual_timer() -> (Timer, VirtualClock) {
 
 type Cells = Mutex<BTreeMap<String, Arc<AtomicU64>>>;
 
-/// Keeps what it is given: values by their name and labels, units by the name.
+/// Keeps everything published: values by their name and labels, units by the name.
 #[derive(Default)]
 struct Board {
     counters: Cells,
@@ -116,7 +116,8 @@ fn named<V: Copy>(label: &str, list: &[(&str, V)]) -> Vec<(String, V)> {
     list.iter().map(|(name, value)| (format!("tourbillon_{name} timer={label}"), *value)).collect()
 }
 
-/// Fires five timers, one of them 1.5 s late and its waker panics; cancels two and leaves one.
+/// Fires five timers, one of them 1.5 s late and with a waker that panics; cancels two and leaves
+/// one.
 fn exercise(timer: &Timer, clock: &VirtualClock) -> impl Drop + use<> {
     for _ in 0..4 {
         clock.block_on(timer.sleep(SECOND));
