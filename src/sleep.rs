@@ -200,8 +200,8 @@ impl Sleep {
         self.reset_by(deadline, |_| delay);
     }
 
-    /// The time until the deadline, by the timer's clock: zero once it has come, and
-    /// `Duration::MAX` if it never does.
+    /// The time until the deadline, by the timer's clock: zero once it has come, and `None` if it
+    /// never does.
     ///
     /// # Examples
     ///
@@ -209,15 +209,13 @@ impl Sleep {
     /// use std::time::Duration;
     ///
     /// let left = tourbillon::sleep(Duration::from_secs(60)).remaining();
-    /// assert!(left > Duration::from_secs(50) && left <= Duration::from_secs(60));
-    /// assert_eq!(tourbillon::sleep(Duration::ZERO).remaining(), Duration::ZERO);
-    /// assert_eq!(tourbillon::Timer::global().never().remaining(), Duration::MAX);
+    /// assert!(left.is_some_and(|left| left <= Duration::from_secs(60)));
+    /// assert_eq!(tourbillon::sleep(Duration::ZERO).remaining(), Some(Duration::ZERO));
+    /// assert_eq!(tourbillon::Timer::global().never().remaining(), None);
     /// ```
-    pub fn remaining(&self) -> Duration {
-        if self.deadline == Tick::NEVER {
-            return Duration::MAX;
-        }
-        self.deadline.since(self.engine.get().clock().now())
+    pub fn remaining(&self) -> Option<Duration> {
+        let clock = self.engine.get().clock();
+        (self.deadline != Tick::NEVER).then(|| self.deadline.since(clock.now()))
     }
 
     /// Takes the deadline away, and says whether that was in time, as Go's `Stop` does.

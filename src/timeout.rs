@@ -77,6 +77,26 @@ impl<F> Timeout<F> {
         self.sleep.deadline()
     }
 
+    /// Returns whether the deadline has come, by the clock; see [`Sleep::is_elapsed`].
+    pub fn is_elapsed(&self) -> bool {
+        self.sleep.is_elapsed()
+    }
+
+    /// The time until the deadline: zero once it has come, and `None` if it never does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let timeout = tourbillon::timeout(Duration::from_secs(5), async { 42 });
+    /// assert!(timeout.remaining().is_some_and(|left| left <= Duration::from_secs(5)));
+    /// assert!(tourbillon::timeout(Duration::MAX, async { 42 }).remaining().is_none());
+    /// ```
+    pub fn remaining(&self) -> Option<Duration> {
+        self.sleep.remaining()
+    }
+
     /// Moves the deadline, also after it has passed: the inner future then has time again.
     ///
     /// An armed deadline needs no poll after it, as with [`Sleep::reset`]. Takes a pinned
@@ -129,11 +149,17 @@ impl<F> Timeout<F> {
     ///
     /// let answer = tourbillon::timeout(Duration::from_secs(60), async { 42 });
     /// let answer = answer.with_tolerance(Duration::from_secs(1));
+    /// assert_eq!(answer.tolerance(), Duration::from_secs(1));
     /// assert_eq!(pollster::block_on(answer), Ok(42));
     /// ```
     pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
         self.sleep.set_tolerance(tolerance);
         self
+    }
+
+    /// How much later than at its deadline the end may be noticed; see [`Sleep::tolerance`].
+    pub fn tolerance(&self) -> Duration {
+        self.sleep.tolerance()
     }
 
     /// The inner future.

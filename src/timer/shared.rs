@@ -459,6 +459,15 @@ impl Default for Timer {
     }
 }
 
+/// Handles are equal if they are of the same timer.
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.handle, &other.handle)
+    }
+}
+
+impl Eq for Timer {}
+
 impl fmt::Debug for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timer").field("engine", self.engine()).finish_non_exhaustive()
