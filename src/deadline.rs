@@ -36,7 +36,7 @@ use crate::time::Instant;
 /// let timer = Timer::builder().virtual_clock(&clock).build()?;
 ///
 /// // A server receives a request, and has its own limit.
-/// let deadline = Deadline::from_grpc_timeout("2S", timer.now())?;
+/// let deadline = Deadline::parse_grpc_timeout("2S", timer.now())?;
 /// let deadline = deadline.min(Deadline::after(timer.now(), Duration::from_secs(30)));
 ///
 /// clock.block_on(timer.sleep(Duration::from_millis(500)));
@@ -127,12 +127,12 @@ impl Deadline {
     /// use tourbillon::deadline::Deadline;
     ///
     /// let now = Instant::now();
-    /// let deadline = Deadline::from_grpc_timeout("1M", now)?;
+    /// let deadline = Deadline::parse_grpc_timeout("1M", now)?;
     /// assert_eq!(deadline.remaining(now), Some(Duration::from_secs(60)));
-    /// assert!(Deadline::from_grpc_timeout("60s", now).is_err());
+    /// assert!(Deadline::parse_grpc_timeout("60s", now).is_err());
     /// # Ok::<_, tourbillon::deadline::ParseDeadlineError>(())
     /// ```
-    pub fn from_grpc_timeout(
+    pub fn parse_grpc_timeout(
         value: impl AsRef<[u8]>,
         now: Instant,
     ) -> Result<Self, ParseDeadlineError> {
@@ -178,12 +178,12 @@ impl Deadline {
     /// use tourbillon::deadline::Deadline;
     ///
     /// let now = Instant::now();
-    /// let deadline = Deadline::from_millis("250", now)?;
-    /// assert_eq!(deadline.remaining(now), Some(Duration::from_millis(250)));
-    /// assert!(Deadline::from_millis("0.25", now).is_err());
+    /// let deadline = Deadline::parse_millis("250", now)?;
+    /// assert_eq!(deadline, Deadline::after(now, Duration::from_millis(250)));
+    /// assert!(Deadline::parse_millis("0.25", now).is_err());
     /// # Ok::<_, tourbillon::deadline::ParseDeadlineError>(())
     /// ```
-    pub fn from_millis(value: impl AsRef<[u8]>, now: Instant) -> Result<Self, ParseDeadlineError> {
+    pub fn parse_millis(value: impl AsRef<[u8]>, now: Instant) -> Result<Self, ParseDeadlineError> {
         let malformed = ParseDeadlineError { expected: "a number of milliseconds" };
         let millis = number(value.as_ref()).ok_or(malformed)?;
         Ok(Self::after(now, Duration::from_millis(millis)))

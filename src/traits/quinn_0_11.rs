@@ -86,7 +86,7 @@ impl AsyncTimer for Sleep {
 /// use tourbillon::quinn_0_11::WithTimer;
 ///
 /// fn on_our_timer(runtime: Arc<dyn Runtime>) -> Arc<dyn Runtime> {
-///     Arc::new(WithTimer::new(runtime, Timer::global()))
+///     Arc::new(WithTimer::new(runtime, &Timer::global()))
 /// }
 ///
 /// // As `quinn::SmolRuntime` there is, with quinn's feature of that name.
@@ -106,8 +106,8 @@ impl WithTimer {
     ///
     /// On a [`VirtualClock`](crate::virtual_time::VirtualClock) quinn's time is virtual too. The
     /// network's is not: moving the clock while datagrams are in flight makes them late or lost.
-    pub fn new(runtime: StdArc<dyn Runtime>, timer: Timer) -> Self {
-        Self { runtime, timer }
+    pub fn new(runtime: StdArc<dyn Runtime>, timer: &Timer) -> Self {
+        Self { runtime, timer: timer.clone() }
     }
 }
 

@@ -43,11 +43,11 @@ proptest! {
         let sent = said(&value);
         // Six digits at the least, unless all of it fits.
         prop_assert!(sent <= limit && limit - sent <= limit / 100_000, "{limit:?}: {value}");
-        let received = Deadline::from_grpc_timeout(&value, now).unwrap();
+        let received = Deadline::parse_grpc_timeout(&value, now).unwrap();
         prop_assert_eq!(received.remaining(now), Some(sent));
         let millis = deadline.to_millis(now).unwrap();
         prop_assert!(ms(millis) <= limit && limit - ms(millis) < ms(1));
-        let received = Deadline::from_millis(millis.to_string(), now).unwrap();
+        let received = Deadline::parse_millis(millis.to_string(), now).unwrap();
         prop_assert_eq!(received.remaining(now), Some(ms(millis)));
     }
 
@@ -59,7 +59,7 @@ proptest! {
     ) {
         let digits = format!("{count:0width$}");
         let (now, value) = (Instant::now(), format!("{digits}{name}"));
-        let deadline = Deadline::from_grpc_timeout(&value, now).unwrap();
+        let deadline = Deadline::parse_grpc_timeout(&value, now).unwrap();
         prop_assert_eq!(deadline.remaining(now), Some(unit(name) * count), "{}", value);
         // And is sent on as no more than that.
         prop_assert!(said(&deadline.to_grpc_timeout(now).unwrap()) <= unit(name) * count);
@@ -75,9 +75,9 @@ proptest! {
                 && (1..=8).contains(&digits.len())
                 && digits.iter().all(u8::is_ascii_digit)
         });
-        prop_assert_eq!(Deadline::from_grpc_timeout(&bytes, now).is_ok(), specified);
+        prop_assert_eq!(Deadline::parse_grpc_timeout(&bytes, now).is_ok(), specified);
         let digits = !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
-        prop_assert_eq!(Deadline::from_millis(&bytes, now).is_ok(), digits);
+        prop_assert_eq!(Deadline::parse_millis(&bytes, now).is_ok(), digits);
     }
 
     #[test]
@@ -114,14 +114,14 @@ fn what_is_malformed_is_refused_with_what_was_expected() {
         "١S",
     ];
     for value in malformed {
-        let error = Deadline::from_grpc_timeout(value, now).expect_err(value);
+        let error = Deadline::parse_grpc_timeout(value, now).expect_err(value);
         let expected = "not a deadline: 1 to 8 digits and one of H, M, S, m, u, n expected";
         assert_eq!(error.to_string(), expected);
     }
     for value in
         ["", "+1", "-1", "1.5", " 1", "1ms", "18446744073709551616", "99999999999999999999"]
     {
-        let error = Deadline::from_millis(value, now).expect_err(value);
+        let error = Deadline::parse_millis(value, now).expect_err(value);
         assert_eq!(error.to_string(), "not a deadline: a number of milliseconds expected");
     }
 }
@@ -147,8 +147,8 @@ fn one_that_has_passed_has_nothing_left() {
     assert_eq!(deadline.remaining(now), Some(Duration::ZERO));
     assert_eq!(deadline.to_grpc_timeout(now).as_deref(), Some("0n"));
     assert_eq!(deadline.to_millis(now), Some(0));
-    assert_eq!(Deadline::from_grpc_timeout("0n", now).unwrap().instant(), Some(now));
-    assert_eq!(Deadline::from_millis("0", now).unwrap().instant(), Some(now));
+    assert_eq!(Deadline::parse_grpc_timeout("0n", now).unwrap().instant(), Some(now));
+    assert_eq!(Deadline::parse_millis("0", now).unwrap().instant(), Some(now));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn the_longest_is_sent_as_the_most_that_can_be_said() {
     let now = Instant::now();
     let limit = 3600 * Duration::from_secs(100_000_000);
     assert_eq!(Deadline::after(now, limit).to_grpc_timeout(now).as_deref(), Some("99999999H"));
-    let longest = Deadline::from_millis(u64::MAX.to_string(), now).unwrap();
+    let longest = Deadline::parse_millis(u64::MAX.to_string(), now).unwrap();
     assert!(longest.to_grpc_timeout(now).is_none_or(|value| value == "99999999H"));
 }
 
@@ -207,7 +207,7 @@ fn a_deadline_is_handed_on_from_callee_to_callee() {
     let (timer, clock) = virtual_timer();
     let start = clock.now();
     async fn serve(timer: Timer, header: String, hops: u32) -> Vec<Duration> {
-        let deadline = Deadline::from_grpc_timeout(header, timer.now()).unwrap();
+        let deadline = Deadline::parse_grpc_timeout(header, timer.now()).unwrap();
         timer.sleep(ms(30)).await;
         let left = deadline.remaining(timer.now()).unwrap();
         let header = deadline.to_grpc_timeout(timer.now()).unwrap();

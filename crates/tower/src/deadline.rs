@@ -41,14 +41,14 @@ pub struct DeadlineLayer<L = Duration> {
 }
 
 impl<L> DeadlineLayer<L> {
-    /// A layer with this [`Limit`], by the clock of the process-wide timer.
+    /// A layer with this [`Limit`], by the clock of the [current timer](Timer::current).
     pub fn new(limit: L) -> Self {
-        Self::with_timer(limit, Timer::global())
+        Self::with_timer(limit, &Timer::current())
     }
 
     /// A layer with this [`Limit`], by the clock of `timer`.
-    pub fn with_timer(limit: L, timer: Timer) -> Self {
-        Self { limit, timer }
+    pub fn with_timer(limit: L, timer: &Timer) -> Self {
+        Self { limit, timer: timer.clone() }
     }
 }
 
@@ -144,12 +144,12 @@ pub struct HeaderLimit {
 }
 
 impl HeaderLimit {
-    /// gRPC's [`grpc-timeout`](Deadline::from_grpc_timeout), and `most` at most.
+    /// gRPC's [`grpc-timeout`](Deadline::parse_grpc_timeout), and `most` at most.
     pub fn grpc_timeout(most: Duration) -> Self {
         Self { name: HeaderName::from_static(GRPC_TIMEOUT), is_grpc: true, most }
     }
 
-    /// A header of this name with a number of [milliseconds](Deadline::from_millis), and `most` at
+    /// A header of this name with a number of [milliseconds](Deadline::parse_millis), and `most` at
     /// most.
     pub fn millis(name: HeaderName, most: Duration) -> Self {
         Self { name, is_grpc: false, most }
@@ -159,7 +159,7 @@ impl HeaderLimit {
 impl<B> Limit<Request<B>> for HeaderLimit {
     fn deadline(&self, request: &Request<B>, now: Instant) -> Deadline {
         let value = request.headers().get(&self.name);
-        let read = if self.is_grpc { Deadline::from_grpc_timeout } else { Deadline::from_millis };
+        let read = if self.is_grpc { Deadline::parse_grpc_timeout } else { Deadline::parse_millis };
         let own = value.and_then(|value| read(value.as_bytes(), now).ok());
         own.unwrap_or_default().min(Deadline::after(now, self.most))
     }

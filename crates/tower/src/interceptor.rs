@@ -49,14 +49,14 @@ pub struct DeadlineInterceptor {
 }
 
 impl DeadlineInterceptor {
-    /// An interceptor by the clock of the process-wide timer.
+    /// An interceptor by the clock of the [current timer](Timer::current).
     pub fn new() -> Self {
-        Self::with_timer(Timer::global())
+        Self::with_timer(&Timer::current())
     }
 
     /// An interceptor by the clock of `timer`.
-    pub fn with_timer(timer: Timer) -> Self {
-        Self { timer }
+    pub fn with_timer(timer: &Timer) -> Self {
+        Self { timer: timer.clone() }
     }
 }
 
@@ -74,7 +74,7 @@ impl Interceptor for DeadlineInterceptor {
             return Err(Status::deadline_exceeded("the deadline has passed before the call"));
         }
         let set = request.metadata().get(GRPC_TIMEOUT);
-        let set = set.and_then(|value| Deadline::from_grpc_timeout(value.as_bytes(), now).ok());
+        let set = set.and_then(|value| Deadline::parse_grpc_timeout(value.as_bytes(), now).ok());
         if set.is_none_or(|set| deadline < set) {
             // None for a call without a deadline.
             if let Some(value) = deadline.to_grpc_timeout(now) {

@@ -75,7 +75,7 @@ pub struct TimeoutLayer {
 impl TimeoutLayer {
     /// A layer with this limit, on the [current timer](Timer::current).
     pub fn new(limit: Duration) -> Self {
-        Self::with_timer(limit, Timer::current())
+        Self::with_timer(limit, &Timer::current())
     }
 
     /// A layer with this limit, on `timer`.
@@ -89,11 +89,11 @@ impl TimeoutLayer {
     /// use tourbillon_tower::TimeoutLayer;
     ///
     /// let timer = Timer::builder().build()?;
-    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(5), timer);
+    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(5), &timer);
     /// # std::io::Result::Ok(())
     /// ```
-    pub fn with_timer(limit: Duration, timer: Timer) -> Self {
-        Self { limit, timer }
+    pub fn with_timer(limit: Duration, timer: &Timer) -> Self {
+        Self { limit, timer: timer.clone() }
     }
 }
 
@@ -101,7 +101,7 @@ impl<S> Layer<S> for TimeoutLayer {
     type Service = Timeout<S>;
 
     fn layer(&self, service: S) -> Timeout<S> {
-        Timeout::with_timer(service, self.limit, self.timer.clone())
+        Timeout::with_timer(service, self.limit, &self.timer)
     }
 }
 
@@ -158,7 +158,7 @@ pub struct Timeout<S> {
 impl<S> Timeout<S> {
     /// Puts a limit on the requests of `service`, on the [current timer](Timer::current).
     pub fn new(service: S, limit: Duration) -> Self {
-        Self::with_timer(service, limit, Timer::current())
+        Self::with_timer(service, limit, &Timer::current())
     }
 
     /// Puts a limit on the requests of `service`, on `timer`.
@@ -173,11 +173,11 @@ impl<S> Timeout<S> {
     /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let timer = Timer::builder().virtual_clock(&VirtualClock::new()).build()?;
-    /// let service = Timeout::with_timer("any service", Duration::from_secs(5), timer);
+    /// let service = Timeout::with_timer("any service", Duration::from_secs(5), &timer);
     /// # std::io::Result::Ok(())
     /// ```
-    pub fn with_timer(service: S, limit: Duration, timer: Timer) -> Self {
-        Self { service, limit, timer }
+    pub fn with_timer(service: S, limit: Duration, timer: &Timer) -> Self {
+        Self { service, limit, timer: timer.clone() }
     }
 
     /// The inner service.

@@ -73,7 +73,7 @@ impl<Request, F: Fn(&Request, Instant) -> Deadline> Limit<Request> for F {
 ///
 /// let limit = |request: &Request, now: Instant| {
 ///     let deadline = match &request.grpc_timeout {
-///         Some(value) => Deadline::from_grpc_timeout(value, now).unwrap_or_default(),
+///         Some(value) => Deadline::parse_grpc_timeout(value, now).unwrap_or_default(),
 ///         None => Deadline::NEVER,
 ///     };
 ///     deadline.min(Deadline::after(now, Duration::from_secs(30)))
@@ -92,7 +92,7 @@ impl<A, L> TimeoutOrElseLayer<A, L> {
     /// A layer with this [`Limit`], on the [current timer](Timer::current). `answer` makes the
     /// response to a request whose time is up.
     pub fn new(limit: L, answer: A) -> Self {
-        Self::with_timer(limit, answer, Timer::current())
+        Self::with_timer(limit, answer, &Timer::current())
     }
 
     /// A layer with this [`Limit`], on `timer`.
@@ -106,12 +106,12 @@ impl<A, L> TimeoutOrElseLayer<A, L> {
     /// use tourbillon_tower::TimeoutOrElseLayer;
     ///
     /// let timer = Timer::builder().build()?;
-    /// let layer = TimeoutOrElseLayer::with_timer(Duration::from_secs(5), || 504, timer);
+    /// let layer = TimeoutOrElseLayer::with_timer(Duration::from_secs(5), || 504, &timer);
     /// # drop(layer);
     /// # std::io::Result::Ok(())
     /// ```
-    pub fn with_timer(limit: L, answer: A, timer: Timer) -> Self {
-        Self { limit, timer, answer }
+    pub fn with_timer(limit: L, answer: A, timer: &Timer) -> Self {
+        Self { limit, timer: timer.clone(), answer }
     }
 }
 
@@ -119,8 +119,8 @@ impl<S, A: Clone, L: Clone> Layer<S> for TimeoutOrElseLayer<A, L> {
     type Service = TimeoutOrElse<S, A, L>;
 
     fn layer(&self, service: S) -> TimeoutOrElse<S, A, L> {
-        let (limit, timer) = (self.limit.clone(), self.timer.clone());
-        TimeoutOrElse::with_timer(service, limit, self.answer.clone(), timer)
+        let (limit, answer) = (self.limit.clone(), self.answer.clone());
+        TimeoutOrElse::with_timer(service, limit, answer, &self.timer)
     }
 }
 
@@ -179,7 +179,7 @@ impl<S, A, L> TimeoutOrElse<S, A, L> {
     /// Puts a [`Limit`] on the requests of `service`, on the [current timer](Timer::current).
     /// `answer` makes the response to a request that is cut short.
     pub fn new(service: S, limit: L, answer: A) -> Self {
-        Self::with_timer(service, limit, answer, Timer::current())
+        Self::with_timer(service, limit, answer, &Timer::current())
     }
 
     /// Puts a [`Limit`] on the requests of `service`, on `timer`.
@@ -195,13 +195,13 @@ impl<S, A, L> TimeoutOrElse<S, A, L> {
     ///
     /// let timer = Timer::builder().virtual_clock(&VirtualClock::new()).build()?;
     /// let limit = Duration::from_secs(5);
-    /// let mut service = TimeoutOrElse::with_timer(1, limit, || "too late", timer);
+    /// let mut service = TimeoutOrElse::with_timer(1, limit, || "too late", &timer);
     /// *service.get_mut() += 1;
     /// assert_eq!(service.into_inner(), 2);
     /// # std::io::Result::Ok(())
     /// ```
-    pub fn with_timer(service: S, limit: L, answer: A, timer: Timer) -> Self {
-        Self { service, limit, timer, answer }
+    pub fn with_timer(service: S, limit: L, answer: A, timer: &Timer) -> Self {
+        Self { service, limit, timer: timer.clone(), answer }
     }
 
     /// The inner service.

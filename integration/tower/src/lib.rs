@@ -52,7 +52,7 @@ fn a_retry_sees_our_timeout_of_each_attempt() {
     let start = clock.now();
     let service = ServiceBuilder::new()
         .retry(Again(2))
-        .layer(TimeoutLayer::with_timer(LIMIT, timer.clone()))
+        .layer(TimeoutLayer::with_timer(LIMIT, &timer))
         .concurrency_limit(1)
         .service(service_fn(|()| pending::<Result<(), Infallible>>()));
     let error = clock.block_on(service.oneshot(())).expect_err("nobody answers");
@@ -67,7 +67,7 @@ fn requests_that_wait_for_each_other_time_out_one_by_one() {
     let start = clock.now();
     let service = ServiceBuilder::new()
         .concurrency_limit(1)
-        .layer(TimeoutLayer::with_timer(LIMIT, timer.clone()))
+        .layer(TimeoutLayer::with_timer(LIMIT, &timer))
         .service(service_fn(|()| pending::<Result<(), Infallible>>()));
     let both = smol::future::zip(service.clone().oneshot(()), service.oneshot(()));
     let (first, second) = clock.block_on(both);
@@ -84,7 +84,7 @@ fn axum_takes_a_timeout_that_answers_without_an_error_handler() {
     let router: Router = Router::new()
         .route("/silence", get(pending::<()>))
         .route("/answer", get(async || "42"))
-        .layer(TimeoutOrElseLayer::with_timer(LIMIT, answer, timer.clone()));
+        .layer(TimeoutOrElseLayer::with_timer(LIMIT, answer, &timer));
     let status = |path: &str| {
         let request = Request::builder().uri(path).body(axum::body::Body::empty());
         let response = router.clone().oneshot(request.expect("the path is valid"));
@@ -101,12 +101,12 @@ fn axum_takes_a_limit_from_each_requests_header() {
     let answer = || StatusCode::GATEWAY_TIMEOUT.into_response();
     let limit = |request: &Request<axum::body::Body>, now: Instant| {
         let own = request.headers().get("grpc-timeout").map(|value| value.as_bytes());
-        let own = own.map_or(Ok(Deadline::NEVER), |value| Deadline::from_grpc_timeout(value, now));
+        let own = own.map_or(Ok(Deadline::NEVER), |value| Deadline::parse_grpc_timeout(value, now));
         own.unwrap_or_default().min(Deadline::after(now, LIMIT))
     };
     let router: Router = Router::new()
         .route("/silence", get(pending::<()>))
-        .layer(TimeoutOrElseLayer::with_timer(limit, answer, timer.clone()));
+        .layer(TimeoutOrElseLayer::with_timer(limit, answer, &timer));
     for (header, after) in [("1S", Duration::from_secs(1)), ("99H", LIMIT), ("soon", LIMIT)] {
         let start = clock.now();
         let request = Request::builder().uri("/silence").header("grpc-timeout", header);

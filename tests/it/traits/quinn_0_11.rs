@@ -44,7 +44,7 @@ fn poll(timer: &mut Pin<Box<dyn AsyncTimer>>, waker: &Waker) -> Poll<()> {
 fn its_timers_and_its_now_are_ours_and_the_rest_is_the_inner_runtimes() {
     let (timer, clock) = virtual_timer();
     let inner = Arc::new(Inner::default());
-    let runtime = WithTimer::new(inner.clone(), timer.clone());
+    let runtime = WithTimer::new(inner.clone(), &timer);
 
     runtime.spawn(Box::pin(async {}));
     assert_eq!(inner.spawned.load(Ordering::SeqCst), 1);

@@ -42,7 +42,7 @@ impl Service<Request<()>> for Told {
 /// The time left in a handler of a request with this header, behind a layer with this limit.
 fn left<L: Limit<Request<()>> + Clone>(limit: L, header: Option<(&str, &str)>) -> Option<Duration> {
     let (timer, clock) = virtual_timer();
-    let mut service = DeadlineLayer::with_timer(limit, timer.clone()).layer(Told(timer));
+    let mut service = DeadlineLayer::with_timer(limit, &timer).layer(Told(timer));
     let mut request = Request::new(());
     if let Some((name, value)) = header {
         let name = name.parse::<HeaderName>().expect("it is valid");
@@ -79,11 +79,29 @@ fn a_handler_finds_what_the_caller_left_and_no_more_than_the_servers_own() {
 fn of_two_layers_the_earlier_deadline_counts() {
     for (outer, inner) in [(1, 2), (2, 1)] {
         let (timer, clock) = virtual_timer();
-        let layer = |seconds| DeadlineLayer::with_timer(seconds * SECOND, timer.clone());
+        let layer = |seconds| DeadlineLayer::with_timer(seconds * SECOND, &timer);
         let mut service = layer(outer).layer(layer(inner).layer(Told(timer.clone())));
         let told = clock.block_on(service.call(Request::new(())));
         assert_eq!(told, Ok(Some(SECOND)), "{outer}, {inner}");
     }
+}
+
+#[test]
+fn a_layer_made_in_the_scope_of_a_timer_goes_by_its_clock() {
+    let (timer, clock) = virtual_timer();
+    clock.advance(3600 * SECOND);
+    let told = clock.block_on(timer.scope(async {
+        let mut service = DeadlineLayer::new(SECOND).layer(Told(timer.clone()));
+        service.call(Request::new(())).await
+    }));
+    assert_eq!(told, Ok(Some(SECOND)));
+    let headers = clock.block_on(timer.scope(async {
+        let mut request = tonic::Request::new(());
+        request.extensions_mut().insert(Deadline::after(timer.now(), SECOND));
+        DeadlineInterceptor::new().call(request)
+    }));
+    let headers = headers.expect("there is time left").into_parts().0.into_headers();
+    assert_eq!(headers["grpc-timeout"], "1000000u");
 }
 
 /// The headers of a call with this deadline.
@@ -95,7 +113,7 @@ fn sent(timer: &Timer, deadline: Option<Deadline>, set: &str) -> Result<HeaderMa
     if !set.is_empty() {
         request.metadata_mut().insert("grpc-timeout", set.parse().expect("it is ASCII"));
     }
-    let request = DeadlineInterceptor::with_timer(timer.clone()).call(request)?;
+    let request = DeadlineInterceptor::with_timer(timer).call(request)?;
     Ok(request.into_parts().0.into_headers())
 }
 

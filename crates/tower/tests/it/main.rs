@@ -78,7 +78,7 @@ impl Future for Response {
 
 fn limited() -> (Timeout<Slow>, Timer, VirtualClock) {
     let (timer, clock) = virtual_timer();
-    let layer = TimeoutLayer::with_timer(SECOND, timer.clone());
+    let layer = TimeoutLayer::with_timer(SECOND, &timer);
     (layer.layer(Slow { timer: timer.clone(), calls: 0 }), timer, clock)
 }
 
@@ -112,12 +112,13 @@ impl Service<()> for SlowlyCalled {
 fn the_time_that_the_call_itself_takes_counts() {
     let (timer, clock) = virtual_timer();
     let start = clock.now();
-    let mut service = Timeout::with_timer(SlowlyCalled(clock.clone()), SECOND, timer.clone());
+    let mut service = Timeout::with_timer(SlowlyCalled(clock.clone()), SECOND, &timer);
     let response = service.call(());
     clock.block_on(response).expect_err("there is no answer");
     assert_eq!(clock.now() - start, SECOND);
     let answer = || TOO_LATE;
-    let mut service = TimeoutOrElse::with_timer(SlowlyCalled(clock.clone()), SECOND, answer, timer);
+    let mut service =
+        TimeoutOrElse::with_timer(SlowlyCalled(clock.clone()), SECOND, answer, &timer);
     let response = service.call(());
     assert_eq!(clock.block_on(response), Ok(TOO_LATE));
     assert_eq!(clock.now() - start, 2 * SECOND);
@@ -169,9 +170,9 @@ fn the_inner_services_errors_come_through() {
 fn no_limit_at_all_and_none_to_speak_of_are_safe() {
     let (timer, clock) = virtual_timer();
     let slow = Slow { timer: timer.clone(), calls: 0 };
-    let mut at_once = Timeout::with_timer(slow.clone(), Duration::ZERO, timer.clone());
+    let mut at_once = Timeout::with_timer(slow.clone(), Duration::ZERO, &timer);
     assert!(clock.block_on(at_once.call(SECOND)).is_err());
-    let mut never = Timeout::with_timer(slow, Duration::MAX, timer);
+    let mut never = Timeout::with_timer(slow, Duration::MAX, &timer);
     assert!(clock.block_on(never.call(SECOND * 86_400)).is_ok());
 }
 
@@ -184,7 +185,7 @@ type Answered = TimeoutOrElse<Slow, fn() -> Duration>;
 fn answered() -> (Answered, Timer, VirtualClock) {
     let (timer, clock) = virtual_timer();
     let answer: fn() -> Duration = || TOO_LATE;
-    let layer = TimeoutOrElseLayer::with_timer(SECOND, answer, timer.clone());
+    let layer = TimeoutOrElseLayer::with_timer(SECOND, answer, &timer);
     (layer.layer(Slow { timer: timer.clone(), calls: 0 }), timer, clock)
 }
 
@@ -237,7 +238,7 @@ fn a_limit_may_differ_from_request_to_request() {
         false => Deadline::after(now, *request / 2),
     };
     let answer: fn() -> Duration = || TOO_LATE;
-    let layer = TimeoutOrElseLayer::with_timer(limit, answer, timer.clone());
+    let layer = TimeoutOrElseLayer::with_timer(limit, answer, &timer);
     for (request, expected, after) in [(61, 61 * SECOND, 61), (10, TOO_LATE, 5)] {
         let start = clock.now();
         let mut service = layer.layer(slow.clone());
@@ -252,7 +253,7 @@ fn a_deadline_that_has_passed_leaves_a_response_one_poll() {
     let (timer, clock) = virtual_timer();
     let past = |_: &Duration, now: Instant| Deadline::after(now - SECOND, Duration::ZERO);
     let slow = Slow { timer: timer.clone(), calls: 0 };
-    let mut service = TimeoutOrElse::with_timer(slow, past, || TOO_LATE, timer);
+    let mut service = TimeoutOrElse::with_timer(slow, past, || TOO_LATE, &timer);
     assert_eq!(clock.block_on(service.call(Duration::ZERO)), Ok(Duration::ZERO));
     assert_eq!(clock.block_on(service.call(SECOND)), Err(Refused), "the second is refused");
     assert_eq!(clock.block_on(service.call(SECOND)), Ok(TOO_LATE));
@@ -264,7 +265,7 @@ fn an_answer_that_panics_reaches_who_polls_and_leaves_nothing_armed() {
     let (timer, clock) = virtual_timer();
     let slow = Slow { timer: timer.clone(), calls: 0 };
     let answer = || panic!("an answer that panics");
-    let mut service = TimeoutOrElse::with_timer(slow, Duration::ZERO, answer, timer);
+    let mut service = TimeoutOrElse::with_timer(slow, Duration::ZERO, answer, &timer);
     let mut response = service.call(SECOND);
     let polled = std::panic::AssertUnwindSafe(|| poll(&mut response).is_ready());
     std::panic::catch_unwind(polled).expect_err("the answer panics");
