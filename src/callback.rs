@@ -287,6 +287,41 @@ impl Callback {
         self.shared.set_period(period)
     }
 
+    /// Returns whether the function may still be called: it was not cancelled, and the last call
+    /// has not begun.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let callback = tourbillon::sleep(Duration::from_secs(60)).call(|| println!("a minute"));
+    /// assert!(callback.is_pending());
+    /// callback.cancel();
+    /// assert!(!callback.is_pending());
+    /// ```
+    pub fn is_pending(&self) -> bool {
+        self.shared.is_pending()
+    }
+
+    /// The instant of the next call; `None` if there is none, if it never comes, or while a call is
+    /// under way whose end schedules the next.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let callback = tourbillon::sleep(minute).call(|| println!("a minute"));
+    /// let later = Instant::now() + 5 * minute;
+    /// callback.reset(later);
+    /// assert_eq!(callback.next_call(), Some(later));
+    /// ```
+    pub fn next_call(&self) -> Option<Instant> {
+        self.shared.next_call()
+    }
+
     /// Cancels the callback: no call begins after this. Says whether that was in time.
     ///
     /// `true` if the function is neither being called now, nor will be: this has dropped it.

@@ -64,7 +64,6 @@ pub(crate) use stakes::{Stake, Stakes};
 pub use stats::Stats;
 use wake_batch::BATCH;
 pub(crate) use wake_batch::WakeBatch;
-#[cfg(not(target_os = "none"))]
 pub(crate) use wake_batch::mixed;
 
 /// Maximum shards: an entry stores its shard in one byte.

@@ -1,5 +1,8 @@
 //! [`Interval`]: ticks at a fixed period.
 
+mod jitter;
+
+use alloc::boxed::Box;
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
@@ -9,9 +12,11 @@ use core::time::Duration;
 use futures_core::Stream;
 
 use crate::clock::Clock;
-use crate::sleep::Sleep;
+use crate::sleep::{Enqueued, Sleep};
 use crate::tick::Tick;
 use crate::time::Instant;
+
+use jitter::Jitter;
 
 /// Behavior of an [`Interval`] that is polled so late that ticks were missed.
 ///
@@ -60,6 +65,7 @@ use crate::time::Instant;
 /// # std::io::Result::Ok(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MissedTickBehavior {
     /// Delivers every missed tick, as fast as it is polled, until it has caught up.
     #[default]
@@ -128,6 +134,8 @@ pub struct Interval {
     /// Not zero.
     period: Duration,
     missed: MissedTickBehavior,
+    /// Apart, so that an interval without stays small.
+    jitter: Option<Box<Jitter>>,
 }
 
 impl Interval {
@@ -136,7 +144,7 @@ impl Interval {
     pub(crate) fn new(sleep: Sleep, period: Duration) -> Self {
         assert_period(period);
         let missed = MissedTickBehavior::default();
-        Self { sleep, period, missed }
+        Self { sleep, period, missed, jitter: None }
     }
 
     /// Waits for the next tick; returns the instant that it was scheduled for.
@@ -165,7 +173,7 @@ impl Interval {
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
-        let scheduled = self.sleep.deadline();
+        let scheduled = self.next_tick();
         self.schedule_next(Clock::now);
         Poll::Ready(scheduled)
     }
@@ -174,11 +182,34 @@ impl Interval {
     /// `now`. `now` is called only if ticks are [left out](Self::skips_ticks).
     pub(crate) fn schedule_next(&mut self, now: impl FnOnce(&Clock) -> Tick) -> u64 {
         let clock = self.sleep.engine().clock();
-        let due = self.sleep.deadline_tick();
-        let (next, missed) = self.missed.next(due, || now(clock), self.period);
+        let (next, missed) = self.missed.next(self.scheduled(), || now(clock), self.period);
         let period = self.period;
-        self.sleep.reset_by(next, |_| period);
+        self.set_next(next, |_| period);
         missed
+    }
+
+    /// The time that the next tick is scheduled for.
+    fn scheduled(&self) -> Tick {
+        let fired = self.sleep.deadline_tick();
+        self.jitter.as_ref().map_or(fired, |jitter| jitter.scheduled(fired))
+    }
+
+    /// Schedules the next tick. `delay` is the time until then, for a tolerance that is a share of
+    /// it.
+    fn set_next(&mut self, tick: Tick, delay: impl FnOnce(&Clock) -> Duration) {
+        let fired = self.fired(tick);
+        self.sleep.reset_by(fired, delay);
+    }
+
+    /// [`Sleep::reset_enqueued`] to the tick scheduled for `tick`.
+    pub(crate) fn reset_enqueued(&mut self, tick: Tick, delay: Duration) -> Option<Enqueued> {
+        let fired = self.fired(tick);
+        self.sleep.reset_enqueued(fired, delay)
+    }
+
+    /// Returns when to fire the tick scheduled for `tick`.
+    fn fired(&mut self, tick: Tick) -> Tick {
+        self.jitter.as_mut().map_or(tick, |jitter| jitter.delayed(tick))
     }
 
     /// Returns whether ticks that are missed are left out.
@@ -208,7 +239,7 @@ impl Interval {
     /// assert!(interval.next_tick() > Instant::now());
     /// ```
     pub fn reset(&mut self) {
-        self.sleep.reset_after(self.period);
+        self.reset_after(self.period);
     }
 
     /// Schedules the next tick for now.
@@ -226,7 +257,7 @@ impl Interval {
     /// # });
     /// ```
     pub fn reset_immediately(&mut self) {
-        self.sleep.reset_after(Duration::ZERO);
+        self.reset_after(Duration::ZERO);
     }
 
     /// Schedules the next tick `delay` from now; the period applies after it.
@@ -243,7 +274,8 @@ impl Interval {
     /// # });
     /// ```
     pub fn reset_after(&mut self, delay: Duration) {
-        self.sleep.reset_after(delay);
+        let tick = self.sleep.engine().clock().now().saturating_add(delay);
+        self.set_next(tick, |_| delay);
     }
 
     /// Leaves the interval as if it had not been polled for the next tick.
@@ -269,12 +301,13 @@ impl Interval {
     /// assert_eq!(interval.next_tick(), at);
     /// ```
     pub fn reset_at(&mut self, instant: Instant) {
-        self.sleep.reset(instant);
+        let tick = self.sleep.engine().clock().tick(instant);
+        self.set_next(tick, |clock| clock.until(tick));
     }
 
     /// The instant that the next tick is scheduled for.
     pub fn next_tick(&self) -> Instant {
-        self.sleep.deadline()
+        self.sleep.engine().clock().instant(self.scheduled())
     }
 
     /// The time between ticks.
@@ -340,6 +373,51 @@ impl Interval {
         self
     }
 
+    /// Changes the tolerance; see [`with_tolerance`](Self::with_tolerance).
+    pub fn set_tolerance(&mut self, tolerance: Duration) {
+        self.sleep.set_tolerance(tolerance);
+    }
+
+    /// How much later than at its instant a tick may be fired; see [`Sleep::tolerance`].
+    pub fn tolerance(&self) -> Duration {
+        self.sleep.tolerance()
+    }
+
+    /// Delays each tick, from the next one on, by a time of its own between zero and `span`, so
+    /// that many instances of a program do not all act at once.
+    ///
+    /// The interval does not drift by that: each tick is scheduled a period after the last, and
+    /// [`tick`](Self::tick) returns the instants of the schedule. A span as long as the period or
+    /// longer makes it miss ticks.
+    ///
+    /// The same `seed` gives the same delays: tests are reproducible with a constant. Elsewhere the
+    /// seed has to differ between instances: their number, or a random number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let [second, minute] = [1, 60].map(Duration::from_secs);
+    /// let mut polls = timer.interval_at(clock.now() + minute, minute).with_jitter(second, 7);
+    /// for _ in 0..3 {
+    ///     let tick = clock.block_on(polls.tick());
+    ///     assert!(clock.now() >= tick && clock.now() <= tick + second);
+    ///     assert_eq!(polls.next_tick(), tick + minute);
+    /// }
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn with_jitter(mut self, span: Duration, seed: u64) -> Self {
+        let tick = self.scheduled();
+        self.jitter = Some(Box::new(Jitter::new(span, seed)));
+        self.set_next(tick, |clock| clock.until(tick));
+        self
+    }
+
     /// Returns the behavior when ticks are missed.
     ///
     /// # Examples
@@ -381,7 +459,7 @@ impl Stream for Interval {
 impl fmt::Debug for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Interval")
-            .field("next_tick", &self.sleep.engine().clock().show(self.sleep.deadline_tick()))
+            .field("next_tick", &self.sleep.engine().clock().show(self.scheduled()))
             .field("period", &self.period)
             .field("missed_tick_behavior", &self.missed)
             .finish_non_exhaustive()

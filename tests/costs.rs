@@ -258,7 +258,7 @@ fn with_nothing_else_pending_the_first_timer_alone_calls_the_driver() {
 #[test]
 fn sizes_are_what_the_documents_say() {
     assert_eq!(size_of::<Sleep>(), 32);
-    assert_eq!(size_of::<Interval>(), 32 + 24);
+    assert_eq!(size_of::<Interval>(), 32 + 32);
     assert_eq!(size_of::<Timeout<Ready<()>>>(), 32 + size_of::<Ready<()>>().next_multiple_of(8));
 }
 

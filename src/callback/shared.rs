@@ -12,9 +12,10 @@ use crate::foreign::guarded;
 use crate::fork::Generation;
 use crate::handle::EngineRef;
 use crate::interval::Interval;
-use crate::sleep::Sleep;
+use crate::sleep::{Enqueued, Sleep};
 use crate::sync::{Mutex, MutexGuard, SpawnError, StdArc, ThreadId, Waiters, lock, this_thread};
 use crate::tick::Tick;
+use crate::time::Instant;
 
 /// Interface of a handle to a [`Shared`], whatever the function.
 pub(crate) trait Handle: Send + Sync {
@@ -33,6 +34,12 @@ pub(crate) trait Handle: Send + Sync {
     fn arm(self: StdArc<Self>) -> Result<(), SpawnError>;
 
     fn set_period(&self, period: Duration) -> bool;
+
+    /// Returns whether the function may still be called after a call under way.
+    fn is_pending(&self) -> bool;
+
+    /// Returns the time of the next call, if it is set.
+    fn next_call(&self) -> Option<Instant>;
 
     /// For people.
     fn stage(&self) -> &'static str;
@@ -155,7 +162,28 @@ impl When {
             Self::Once(_) => 0,
             Self::Every { missed, .. } => replace(missed, 0),
         };
-        Call { tick: self.sleep().deadline(), missed }
+        Call { tick: self.tick(), missed }
+    }
+
+    /// The instant that the next call is scheduled for.
+    fn tick(&self) -> Instant {
+        match self {
+            Self::Once(sleep) => sleep.deadline(),
+            Self::Every { interval, .. } => interval.next_tick(),
+        }
+    }
+
+    /// The same; `None` if it never comes.
+    fn next_call(&self) -> Option<Instant> {
+        (self.sleep().deadline_tick() != Tick::NEVER).then(|| self.tick())
+    }
+
+    /// Moves the next call, with an armed sleep or without.
+    fn reset_enqueued(&mut self, deadline: Tick, delay: Duration) -> Option<Enqueued> {
+        match self {
+            Self::Once(sleep) => sleep.reset_enqueued(deadline, delay),
+            Self::Every { interval, .. } => interval.reset_enqueued(deadline, delay),
+        }
     }
 }
 
@@ -347,13 +375,13 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
         let mut stage = lock(&self.stage);
         let (enqueued, is_attended) = match &mut *stage {
             Stage::Waiting { when, is_attended, .. } => {
-                (when.sleep_mut().reset_enqueued(deadline, delay), *is_attended)
+                (when.reset_enqueued(deadline, delay), *is_attended)
             }
             Stage::Called { when: When::Every { interval, .. }, next, .. }
                 if *next != Next::Nothing =>
             {
                 *next = Next::Reset;
-                (interval.sleep_mut().reset_enqueued(deadline, delay), true)
+                (interval.reset_enqueued(deadline, delay), true)
             }
             _ => return Reset::TooLate,
         };
@@ -413,6 +441,31 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
                 *next != Next::Nothing
             }
             _ => false,
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        if self.generation.is_past() {
+            return false;
+        }
+        match &*lock(&self.stage) {
+            Stage::Waiting { .. } => true,
+            Stage::Called { when, next, .. } => {
+                matches!(when, When::Every { .. }) && *next != Next::Nothing
+            }
+            Stage::Ending { .. } | Stage::Over => false,
+        }
+    }
+
+    fn next_call(&self) -> Option<Instant> {
+        if self.generation.is_past() {
+            return None;
+        }
+        match &*lock(&self.stage) {
+            Stage::Waiting { when, .. } | Stage::Called { when, next: Next::Reset, .. } => {
+                when.next_call()
+            }
+            _ => None,
         }
     }
 

@@ -137,7 +137,6 @@ fn shuffle(wakers: &mut [Waker], seed: u64) {
 }
 
 /// Returns another number for each number, with no order left between them (SplitMix64).
-#[cfg(not(target_os = "none"))]
 #[inline]
 pub(crate) const fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);

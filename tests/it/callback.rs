@@ -637,3 +637,37 @@ fn missed_ticks_are_counted_once_also_if_the_call_is_followed_by_a_reset() {
     assert_eq!(told.try_iter().collect::<Vec<_>>(), [(10, 0), (40, 2), (41, 0), (51, 0)]);
     own.lock().unwrap().take();
 }
+
+#[test]
+fn a_callback_says_when_it_is_called_next_and_whether_it_is() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let once = timer.sleep(SECOND).call(|| ());
+    assert_eq!((once.is_pending(), once.next_call()), (true, Some(start + SECOND)));
+    once.reset_after(Duration::MAX);
+    assert_eq!((once.is_pending(), once.next_call()), (true, None));
+    once.reset_after(SECOND);
+    clock.advance(SECOND);
+    assert_eq!((once.is_pending(), once.next_call()), (false, None));
+
+    let (own, seen) = (Own::default(), Arc::new(Mutex::new(Vec::new())));
+    let (found, sees, later) = (own.clone(), seen.clone(), start + 60 * SECOND);
+    let callback = every(&timer, 10 * SECOND, move || {
+        let own = found.lock().unwrap();
+        let own = own.as_ref().expect("it is there");
+        let look = || sees.lock().unwrap().push((own.is_pending(), own.next_call()));
+        look();
+        own.reset(later);
+        look();
+        if own.next_call() == Some(later) && sees.lock().unwrap().len() > 2 {
+            own.cancel();
+            sees.lock().unwrap().push((own.is_pending(), own.next_call()));
+        }
+    });
+    *own.lock().unwrap() = Some(callback);
+    clock.advance(60 * SECOND);
+    let call = [(true, None), (true, Some(later))];
+    assert_eq!(*seen.lock().unwrap(), [call[0], call[1], call[0], call[1], (false, None)]);
+    let callback = taken(&own);
+    assert_eq!((callback.is_pending(), callback.next_call()), (false, None));
+}

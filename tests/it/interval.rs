@@ -188,3 +188,62 @@ fn a_new_period_counts_from_the_next_tick() {
 fn a_new_period_of_zero_panics() {
     virtual_timer().0.interval(SECOND).set_period(Duration::ZERO);
 }
+
+#[test]
+fn jitter_makes_each_tick_later_by_up_to_its_span_and_the_schedule_does_not_drift() {
+    const TICKS: u32 = 200;
+    let delays = |seed| {
+        let (timer, clock) = virtual_timer();
+        let start = clock.now();
+        let mut interval = timer.interval_at(start, ms(10)).with_jitter(ms(4), seed);
+        let mut delays = Vec::new();
+        for n in 0..TICKS {
+            assert_eq!(interval.next_tick(), start + n * ms(10));
+            assert_eq!(clock.block_on(interval.tick()), start + n * ms(10));
+            delays.push(clock.now() - (start + n * ms(10)));
+        }
+        delays
+    };
+    let (one, other) = (delays(1), delays(2));
+    assert_eq!(one, delays(1), "the seed decides");
+    for delays in [&one, &other] {
+        assert!(delays.iter().all(|delay| *delay <= ms(4)));
+        assert!(delays.iter().any(|delay| *delay < ms(1)));
+        assert!(delays.iter().any(|delay| *delay > ms(3)));
+    }
+    let equal = one.iter().zip(&other).filter(|(one, other)| one == other).count();
+    assert_eq!(equal, 0, "neighbouring seeds are far apart");
+}
+
+#[test]
+fn resets_and_the_rule_for_missed_ticks_go_by_the_schedule_beside_jitter() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let mut interval = timer.interval(ms(10)).with_jitter(ms(4), 7).with_tolerance(ms(1));
+    assert_eq!(interval.tolerance(), ms(1));
+    interval.set_tolerance(Duration::ZERO);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    clock.advance(ms(35));
+    assert_eq!(ready_ticks(&mut interval, start), [0]);
+    assert_eq!(interval.next_tick(), start + ms(40));
+    interval.reset_at(start + ms(100));
+    assert_eq!(interval.next_tick(), start + ms(100));
+    assert_eq!(clock.block_on(interval.tick()), start + ms(100));
+    interval.reset_at(start + Duration::MAX / 4);
+    assert_eq!(interval.next_tick(), timer.never().deadline());
+}
+
+#[test]
+fn an_intervals_function_is_told_its_tick_without_the_jitter() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let (tell, told) = std::sync::mpsc::channel();
+    let interval = timer.interval_at(start + ms(10), ms(10)).with_jitter(ms(4), 7);
+    let callback = interval.call(move |call| tell.send(call.tick).unwrap());
+    clock.advance(ms(34));
+    assert!(told.try_iter().eq([10, 20, 30].map(|at| start + ms(at))));
+    assert_eq!(callback.next_call(), Some(start + ms(40)));
+    callback.reset(start + ms(60));
+    clock.advance(ms(30));
+    assert!(told.try_iter().eq([start + ms(60)]));
+}
