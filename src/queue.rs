@@ -243,6 +243,10 @@ impl<T, O: Order> Queue<T, O> {
         (self.slab.entry(first).deadline != Tick::NEVER).then(|| self.slab.key(first))
     }
 
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadline(&self.peek()?)
+    }
+
     pub(crate) fn get(&self, key: &Key) -> Option<&T> {
         self.slab.find(key).map(|index| &self.slab.entry(index).value)
     }
@@ -337,11 +341,40 @@ impl<T, O: Order> Queue<T, O> {
     }
 
     pub(crate) fn clear(&mut self) {
+        self.forget_order();
+        self.slab.clear();
+    }
+
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Expired<T>> {
+        self.forget_order();
+        let clock = self.waiter.clock();
+        self.slab.drain().map(|(index, entry)| Expired {
+            key: Key { index, serial: entry.serial },
+            deadline: clock.instant(entry.deadline),
+            value: entry.value,
+        })
+    }
+
+    /// Takes all entries out of the order, before they leave the slab.
+    fn forget_order(&mut self) {
         if self.slab.len() > 0 {
             self.waiter.end();
         }
         self.order.clear(self.now);
-        self.slab.clear();
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+        let key = |index| Some((self.slab.key_at(index)?, &self.slab.entry(index).value));
+        self.slab.indices().filter_map(key)
+    }
+
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Key, &mut T) -> bool) {
+        for index in self.slab.indices() {
+            let Some(key) = self.slab.key_at(index) else { continue };
+            if !keep(&key, &mut self.slab.entry_mut(index).value) {
+                self.remove(&key);
+            }
+        }
     }
 
     /// Takes what remains of the entry at `index`, once it is out of the order.

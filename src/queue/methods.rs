@@ -154,6 +154,79 @@ macro_rules! queue_methods {
             self.queue.poll_expired(cx)
         }
 
+        /// The deadline of the entry that expires next; `None` if none ever does. Takes as long as
+        /// [`peek`](Self::peek).
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        #[doc = concat!("let mut queue = tourbillon::queue::", $new, ";")]
+        /// assert_eq!(queue.next_deadline(), None);
+        #[doc = concat!("let key = queue.", $insert, ";")]
+        /// assert_eq!(queue.next_deadline(), Some(queue.deadline(&key)));
+        /// ```
+        pub fn next_deadline(&self) -> Option<Instant> {
+            self.queue.next_deadline()
+        }
+
+        /// The entries, in no particular order.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        #[doc = concat!("let mut queue = tourbillon::queue::", $new, ";")]
+        #[doc = concat!("let key = queue.", $insert, ";")]
+        /// assert!(queue.iter().eq([(key, &7)]));
+        /// ```
+        pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+            self.queue.iter()
+        }
+
+        /// Drops the entries for which `keep` returns false, in no particular order. A task that
+        /// waits is woken if none is left.
+        ///
+        /// # Panics
+        ///
+        /// A panic of `keep`, or of a dropped value, is passed on: entries that were not looked at
+        /// yet stay.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        #[doc = concat!("let mut queue = tourbillon::queue::", $new, ";")]
+        #[doc = concat!("queue.", $insert, ";")]
+        /// queue.retain(|_, value| *value != 7);
+        /// assert!(queue.is_empty());
+        /// ```
+        pub fn retain(&mut self, keep: impl FnMut(&Key, &mut T) -> bool) {
+            self.queue.retain(keep);
+        }
+
+        /// Removes all entries, whether or not their deadlines have come, and hands them out in no
+        /// particular order. Keeps their memory.
+        ///
+        /// The queue is empty at once. Dropping the iterator drops the rest.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        #[doc = concat!("let mut queue = tourbillon::queue::", $new, ";")]
+        #[doc = concat!("queue.", $insert, ";")]
+        /// let left: Vec<_> = queue.drain().map(|entry| entry.into_inner()).collect();
+        /// assert_eq!(left, [7]);
+        /// ```
+        pub fn drain(&mut self) -> impl Iterator<Item = Expired<T>> {
+            self.queue.drain()
+        }
+
         /// The number of entries, including due entries that are not handed out yet.
         pub fn len(&self) -> usize {
             self.queue.len()

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
+use core::ops::Range;
 
 use crate::queue::Key;
 use crate::tick::Tick;
@@ -32,7 +33,7 @@ enum Slot<T, P> {
 
 pub(crate) struct Item<T, P> {
     /// No other entry of the queue has or had it.
-    serial: NonZeroU64,
+    pub(crate) serial: NonZeroU64,
     pub(crate) deadline: Tick,
     pub(crate) position: P,
     pub(crate) value: T,
@@ -126,6 +127,29 @@ impl<T, P> Slab<T, P> {
         self.free = NO_SLOT;
         self.len = 0;
         self.slots.clear();
+    }
+
+    /// The indices that there are, of entries and of free slots.
+    pub(crate) fn indices(&self) -> Range<u32> {
+        0..self.slots.len() as u32
+    }
+
+    /// The key of the entry at `index`; `None` if the slot is free.
+    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
+        match &self.slots[index as usize] {
+            Slot::Taken(entry) => Some(Key { index, serial: entry.serial }),
+            Slot::Free(_) => None,
+        }
+    }
+
+    /// Takes all entries out, and keeps their room. Dropping the iterator drops the rest.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u32, Item<T, P>)> {
+        self.free = NO_SLOT;
+        self.len = 0;
+        (0..).zip(self.slots.drain(..)).filter_map(|(index, slot)| match slot {
+            Slot::Taken(entry) => Some((index, entry)),
+            Slot::Free(_) => None,
+        })
     }
 
     /// Gives back the room behind the last entry. No entry moves, so all keys stay valid.

@@ -209,11 +209,14 @@ fn the_stream_ends_and_goes_on() {
 
 #[test]
 fn removing_the_last_entry_wakes_for_the_end() {
-    let removals: [fn(&mut DelayQueue<u8>, &Key); 2] =
-        [|queue, key| assert!(queue.try_remove(key).is_some()), |queue, _| queue.clear()];
-    for (remove, delay) in
-        [(removals[0], SECOND), (removals[0], Duration::MAX), (removals[1], SECOND)]
-    {
+    let removals: [fn(&mut DelayQueue<u8>, &Key); 5] = [
+        |queue, key| assert!(queue.try_remove(key).is_some()),
+        |queue, _| queue.clear(),
+        |queue, _| queue.retain(|_, _| false),
+        |queue, _| drop(queue.drain()),
+        |queue, _| assert_eq!(queue.drain().count(), 1),
+    ];
+    for (remove, delay) in removals.into_iter().flat_map(|r| [(r, SECOND), (r, Duration::MAX)]) {
         let (mut queue, _clock) = virtual_queue();
         let key = queue.insert(1, delay);
         let counter = wait(&mut queue);
@@ -501,4 +504,49 @@ fn it_goes_wherever_its_values_go() {
     queue.insert(1, SECOND);
     let shown = format!("{queue:?}");
     assert!(shown.starts_with("DelayQueue { len: 1, capacity: "), "{shown}");
+}
+
+#[test]
+fn entries_are_listed_kept_and_handed_out_whether_or_not_they_are_due() {
+    let (mut queue, clock) = virtual_queue();
+    let keys = [3, 1, 2].map(|n| queue.insert(n, n * SECOND));
+    let gone = queue.insert(9, Duration::MAX);
+    queue.remove(&gone);
+    assert_eq!(queue.next_deadline(), Some(clock.now() + SECOND));
+    let mut listed: Vec<_> = queue.iter().map(|(key, value)| (*value, key)).collect();
+    listed.sort_by_key(|(value, _)| *value);
+    assert_eq!(listed, [(1, keys[1]), (2, keys[2]), (3, keys[0])]);
+
+    let counter = wait(&mut queue);
+    queue.retain(|key, value| {
+        *value *= 10;
+        *key != keys[1]
+    });
+    assert_eq!((counter.wakes(), queue.get(&keys[1]), queue.get(&keys[2])), (0, None, Some(&20)));
+    clock.advance(2 * SECOND);
+    let mut drained: Vec<_> = queue.drain().collect();
+    drained.sort_by_key(|expired| *expired.get_ref());
+    let drained: Vec<_> = drained
+        .into_iter()
+        .map(|entry| (entry.key(), entry.deadline(), entry.into_inner()))
+        .collect();
+    let now = clock.now();
+    assert_eq!(drained, [(keys[2], now, 20), (keys[0], now + SECOND, 30)]);
+    assert!(queue.is_empty() && queue.next_deadline().is_none());
+    assert!(keys.iter().all(|key| queue.try_remove(key).is_none()));
+    let again = queue.insert(4, SECOND);
+    assert!(!keys.contains(&again));
+    clock.advance(SECOND);
+    assert_eq!(next(&mut queue), 4);
+}
+
+#[test]
+fn a_retain_that_panics_keeps_what_it_has_not_looked_at() {
+    let (mut queue, _clock) = virtual_queue();
+    let keys = [1, 2, 3].map(|n| queue.insert(n, SECOND));
+    catch_unwind(AssertUnwindSafe(|| {
+        queue.retain(|_, value| if *value == 2 { panic!("a foreign panic") } else { *value > 1 })
+    }))
+    .expect_err("it is passed on");
+    assert_eq!(keys.map(|key| queue.get(&key).copied()), [None, Some(2), Some(3)]);
 }
