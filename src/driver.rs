@@ -35,6 +35,8 @@ mod thread;
 pub(crate) mod virtual_clock;
 
 pub(crate) use bell::Bell;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, tourbillon_model))))]
+pub use bell::TurnFd;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 pub(crate) use hidden::wait_in_worker;
 pub use manual::{Budget, Driver, Turn};

@@ -16,6 +16,8 @@ use crate::fork::PerProcess;
 use crate::sync::{SetOnce, StdArc};
 
 use imp::Descriptor;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, tourbillon_model))))]
+pub use imp::TurnFd;
 
 /// Shared by the driver and its hook. A child process, which would set its parent's, has another.
 #[derive(Clone)]
@@ -56,14 +58,34 @@ mod imp {
     use core::ptr;
     use core::time::Duration;
     use std::io;
-    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
     use crate::clock::Clock;
     use crate::sync::StdArc;
 
-    pub(crate) struct Descriptor(pub(crate) StdArc<OwnedFd>);
+    /// A file descriptor that is readable when a turn is due: [`Driver::turn_fd`].
+    ///
+    /// Clones are the same descriptor, which is closed with the last of them and the driver.
+    ///
+    /// [`Driver::turn_fd`]: crate::driver::Driver::turn_fd
+    #[derive(Clone, Debug)]
+    pub struct TurnFd(StdArc<OwnedFd>);
 
-    impl Descriptor {
+    pub(super) use TurnFd as Descriptor;
+
+    impl AsFd for TurnFd {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+
+    impl AsRawFd for TurnFd {
+        fn as_raw_fd(&self) -> RawFd {
+            self.0.as_raw_fd()
+        }
+    }
+
+    impl TurnFd {
         pub(super) fn new(clock: &Clock) -> io::Result<Self> {
             let id =
                 if clock.counts_suspend() { libc::CLOCK_BOOTTIME } else { libc::CLOCK_MONOTONIC };

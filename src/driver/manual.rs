@@ -4,13 +4,13 @@ use core::fmt;
 use core::time::Duration;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[cfg(not(all(test, tourbillon_model)))]
-use std::{io, os::fd::OwnedFd};
+use std::io;
 
 use crate::driver::bell::Bell;
-use crate::engine::{Plan, WakeBatch};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[cfg(not(all(test, tourbillon_model)))]
-use crate::sync::Arc;
+use crate::driver::bell::TurnFd;
+use crate::engine::{Plan, WakeBatch};
 use crate::tick::Tick;
 use crate::time::Instant;
 use crate::timer::Timer;
@@ -293,9 +293,8 @@ impl Driver {
     /// ```
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[cfg(not(all(test, tourbillon_model)))]
-    pub fn turn_fd(&mut self) -> io::Result<Arc<OwnedFd>> {
-        let clock = self.timer.engine().clock();
-        self.bell.descriptor(clock).map(|descriptor| Arc::clone(&descriptor.0))
+    pub fn turn_fd(&mut self) -> io::Result<TurnFd> {
+        self.bell.descriptor(self.timer.engine().clock()).cloned()
     }
 
     /// Has the models wait for the bell.
