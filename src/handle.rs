@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::driver;
 #[cfg(not(target_os = "none"))]
 use crate::engine::{DrivenBy, DriverThread, default_shards};
-use crate::engine::{Engine, Remaining, Stake, Stakes};
+use crate::engine::{Engine, Notify, Stake, Stakes};
 use crate::sync::{Arc, SetOnce, SpawnError};
 
 static GLOBAL: SetOnce<Arc<Handle>> = SetOnce::new();
@@ -134,23 +134,30 @@ impl EngineRef {
         }
     }
 
-    /// Does the rest of an insert, or of a look for the driver.
+    /// Does what an insert leaves, or a look for the driver. With no lock held: this may call
+    /// foreign code.
     ///
     /// # Errors
     ///
     /// When the driver's thread has to be started and cannot be. The next try may succeed.
     #[inline]
-    pub(crate) fn follow_up(&self, remaining: Remaining) -> Result<(), SpawnError> {
-        match remaining {
-            Remaining::Nothing => Ok(()),
-            Remaining::StartDriver => driver::start(self.get()),
+    pub(crate) fn notify(&self, insert: Notify) -> Result<(), SpawnError> {
+        if insert == Notify::Nothing { Ok(()) } else { self.find_driver(insert) }
+    }
+
+    /// The rest of [`notify`](Self::notify).
+    #[inline(never)]
+    fn find_driver(&self, insert: Notify) -> Result<(), SpawnError> {
+        let engine = self.get();
+        match engine.notify(insert) {
+            Notify::Start => driver::start(engine),
             #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
-            Remaining::Wait(key) => {
-                let engine = self.get();
+            Notify::Wait(key) => {
                 driver::start(engine)?;
                 engine.wait_by_host(key);
                 Ok(())
             }
+            _ => Ok(()),
         }
     }
 }

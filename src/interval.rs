@@ -12,7 +12,8 @@ use core::time::Duration;
 use futures_core::Stream;
 
 use crate::clock::Clock;
-use crate::sleep::{Enqueued, Sleep};
+use crate::engine::{Caller, Notify};
+use crate::sleep::Sleep;
 use crate::tick::Tick;
 use crate::time::Instant;
 
@@ -201,10 +202,10 @@ impl Interval {
         self.sleep.reset_by(fired, delay);
     }
 
-    /// [`Sleep::reset_enqueued`] to the tick scheduled for `tick`.
-    pub(crate) fn reset_enqueued(&mut self, tick: Tick, delay: Duration) -> Option<Enqueued> {
+    /// [`Sleep::move_to`] for a callback, to the tick scheduled for `tick`.
+    pub(crate) fn move_to(&mut self, tick: Tick, delay: Duration) -> Notify {
         let fired = self.fired(tick);
-        self.sleep.reset_enqueued(fired, delay)
+        self.sleep.move_to(fired, |_| delay, Caller::Callback)
     }
 
     /// Returns when to fire the tick scheduled for `tick`.

@@ -11,7 +11,7 @@ use futures_core::FusedFuture;
 
 use crate::clock::Clock;
 use crate::deadline::Deadline;
-use crate::engine::{Claim, Earliest, Engine, Entry, Remaining, State, Watch};
+use crate::engine::{Caller, Claim, Engine, Entry, Notify, State, Watch};
 use crate::handle::EngineRef;
 use crate::sync::{Arc, SpawnError};
 use crate::tick::Tick;
@@ -294,7 +294,7 @@ impl Sleep {
     pub fn set_tolerance(&mut self, tolerance: Duration) {
         let old = self.due();
         self.slack = Slack::fixed(tolerance);
-        self.move_window(old);
+        self.notify_of_move(self.move_window(old, Caller::Sleep));
     }
 
     /// Replaces the tolerance; see [`set_tolerance`](Self::set_tolerance).
@@ -344,17 +344,42 @@ impl Sleep {
     /// Moves the deadline. `delay` is the time until then, for a tolerance that is a share of it.
     #[inline]
     pub(crate) fn reset_by(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) {
+        let notify = self.move_to(deadline, delay, Caller::Sleep);
+        self.notify_of_move(notify);
+    }
+
+    /// Has the driver scan in time for a sleep that was moved.
+    #[inline]
+    fn notify_of_move(&self, notify: Notify) {
+        // The driver of an armed sleep runs, although it may not have scanned yet; unless a poll
+        // panicked because it could not be started. Then so does the next, if it still cannot be.
+        let _ = self.engine.notify(notify);
+    }
+
+    /// Moves the deadline, and the entry if there is one. A callback calls this under its lock, so
+    /// the function calls no foreign code for it, and the callback passes the rest on to
+    /// [`EngineRef::notify`].
+    #[inline]
+    pub(crate) fn move_to(
+        &mut self,
+        deadline: Tick,
+        delay: impl FnOnce(&Clock) -> Duration,
+        caller: Caller,
+    ) -> Notify {
         if !self.slack.is_none() {
-            return self.reset_window(deadline, delay);
+            return self.move_window_to(deadline, delay, caller);
         }
         let old = core::mem::replace(&mut self.deadline, deadline);
         let engine = self.engine.get();
         self.watch.moved(|| engine, deadline);
         match self.place(engine) {
-            Place::Unarmed | Place::Completed => self.claim = None,
+            Place::Unarmed | Place::Completed => {
+                self.claim = None;
+                Notify::Nothing
+            }
             // Without a tolerance, the entry has no margin.
             Place::Armed(entry) => {
-                self.move_entry(engine, entry, Due::at(deadline), deadline >= old);
+                move_entry(engine, entry, Due::at(deadline), deadline >= old, caller)
             }
         }
     }
@@ -362,12 +387,18 @@ impl Sleep {
     /// Moves the deadline of a sleep with a tolerance. Not inlined, so that a reset of an exact
     /// sleep stays short.
     #[inline(never)]
-    fn reset_window(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) {
+    fn move_window_to(
+        &mut self,
+        deadline: Tick,
+        delay: impl FnOnce(&Clock) -> Duration,
+        caller: Caller,
+    ) -> Notify {
         let old = self.replace_window(deadline, delay);
-        self.move_window(old);
+        let notify = self.move_window(old, caller);
         if self.claim.as_ref().is_some_and(Claim::is_mark) {
             self.claim = None;
         }
+        notify
     }
 
     /// Changes the deadline and the share of it alone, and returns when the sleep was due.
@@ -383,24 +414,12 @@ impl Sleep {
     }
 
     /// Moves the entry, if there is one, from when it was due to when it is.
-    fn move_window(&self, old: Due) {
+    fn move_window(&self, old: Due, caller: Caller) -> Notify {
         let engine = self.engine.get();
-        if let Place::Armed(entry) = self.place(engine) {
-            let due = self.due();
-            self.move_entry(engine, entry, due, is_later(entry, old, due));
-        }
-    }
-
-    /// Moves the entry to `due`. `is_later`: no part of its window is earlier than before.
-    #[inline]
-    fn move_entry(&self, engine: &Engine, entry: &Entry, due: Due, is_later: bool) {
-        if !postpone(engine, entry, due, is_later) {
-            let remaining = engine.refile(entry, due);
-            // The driver of an armed sleep runs, although it may not have scanned yet; unless a
-            // poll panicked because it could not be started. Then so does the next, if it still
-            // cannot be.
-            let _ = self.engine.follow_up(remaining);
-        }
+        let Place::Armed(entry) = self.place(engine) else { return Notify::Nothing };
+        let due = self.due();
+        let is_later = due.by >= old.by && entry.has_at_most(due.margin);
+        move_entry(engine, entry, due, is_later, caller)
     }
 
     #[inline]
@@ -436,50 +455,31 @@ impl Sleep {
         !engine.is_inherited() && unsafe { engine.withdraw(claim, completed) }
     }
 
-    /// Arms the sleep and reads no clock, so `waker` is always woken by the driver, even if the
-    /// deadline has come. `None` if it never does. The sleep is not armed before.
+    /// Arms the sleep, which is not armed and has a deadline, in the engine of this process. Returns
+    /// the work that is left to the [caller](Caller).
     ///
-    /// Calls no foreign code, and may be called under a lock. The driver may wake at once, but is
-    /// notified of the insert only by [`Enqueued::announce`].
-    pub(crate) fn enqueue(&mut self, waker: Waker) -> Option<Enqueued> {
-        debug_assert!(!self.is_enqueued(), "armed twice");
-        let due = self.due();
-        if due.by == Tick::NEVER {
-            return None;
-        }
+    /// Reads no clock, so the driver wakes `waker` even if the deadline has come.
+    #[inline(always)]
+    pub(crate) fn arm(&mut self, waker: Waker, caller: Caller) -> Notify {
         let engine = self.engine.get();
-        if engine.is_inherited() {
-            self.watch.disarmed(|| engine);
-            self.engine = self.engine.current();
-        }
-        let (claim, earliest) = self.engine.get().insert_call(due, waker);
+        debug_assert!(self.is_unarmed() && !engine.is_inherited(), "armed twice");
+        let (claim, notify) = if self.slack.is_none() {
+            engine.arm(Due::at(self.deadline), waker, caller)
+        } else {
+            engine.arm_within(self.due(), waker, caller)
+        };
         self.claim = Some(claim);
         self.watch.armed(|| self.engine.get(), self.deadline);
-        Some(Enqueued { engine: self.engine.clone(), due_by: due.by, earliest })
+        notify
     }
 
-    /// Moves the deadline of a sleep that [`enqueue`](Self::enqueue) has armed, by the same rules:
-    /// calls no foreign code, and leaves firing a due sleep to the next move of a virtual clock. An
-    /// unarmed sleep stays unarmed. `delay` is the time until `deadline`, for a tolerance in
-    /// percent.
-    ///
-    /// If the waker is on its way already, [`has_come`](Self::has_come) says which deadline it is
-    /// for once it is woken.
-    pub(crate) fn reset_enqueued(&mut self, deadline: Tick, delay: Duration) -> Option<Enqueued> {
-        let (old, due) = if self.slack.is_none() {
-            let old = core::mem::replace(&mut self.deadline, deadline);
-            self.watch.moved(|| self.engine.get(), deadline);
-            (Due::at(old), Due::at(deadline))
-        } else {
-            (self.replace_window(deadline, |_| delay), self.due())
-        };
-        let engine = self.engine.get();
-        let Place::Armed(entry) = self.place(engine) else { return None };
-        if postpone(engine, entry, due, is_later(entry, old, due)) {
-            return None;
-        }
-        let earliest = engine.file_again(entry, due);
-        Some(Enqueued { engine: self.engine.clone(), due_by: due.by, earliest })
+    /// Takes this process's engine for its parent's. The sleep is not armed.
+    #[cold]
+    fn leave_parents_engine(&mut self) {
+        let engine = self.engine.current();
+        self.claim = None;
+        self.watch.disarmed(|| self.engine.get());
+        self.engine = engine;
     }
 
     /// Returns whether the driver may fire, or have fired, the sleep for a deadline before the one
@@ -489,9 +489,9 @@ impl Sleep {
         matches!(self.place(engine), Place::Armed(entry) if may_be_early(engine, entry))
     }
 
-    /// Returns whether the deadline in force has come, for the waker of [`enqueue`](Self::enqueue)
-    /// as it is woken: the driver may have fired for a deadline before a reset. `now` is the time,
-    /// and may be anything unless the sleep [is postponed](Self::is_postponed).
+    /// Returns whether the deadline in force has come, for the waker of a callback as it is woken:
+    /// the driver may have fired for a deadline before a reset. `now` is the time, and may be
+    /// anything unless the sleep [is postponed](Self::is_postponed).
     ///
     /// The waker may belong to an earlier entry that was fired and then [split
     /// off](Self::split_off_entry). So this entry has to have fired too.
@@ -501,14 +501,9 @@ impl Sleep {
         entry.state() == State::Fired && (!may_be_early(engine, entry) || now >= self.deadline)
     }
 
-    /// Returns whether it is armed, or has completed.
-    pub(crate) fn is_enqueued(&self) -> bool {
-        !self.is_unarmed()
-    }
-
     /// Returns whether it is not armed, and has not completed.
     #[inline]
-    fn is_unarmed(&self) -> bool {
+    pub(crate) fn is_unarmed(&self) -> bool {
         self.claim.as_ref().is_none_or(Claim::is_ahead)
     }
 
@@ -520,9 +515,13 @@ impl Sleep {
         Self { engine, deadline: Tick::NEVER, slack: self.slack, claim, watch }
     }
 
-    /// Leaves the sleep as if it had not been polled since it was given its deadline.
+    /// Leaves the sleep as if it had not been polled since it was given its deadline, in the engine
+    /// of this process.
     pub(crate) fn unarm(&mut self) {
         self.disarm(None, false);
+        if self.engine.get().is_inherited() {
+            self.leave_parents_engine();
+        }
     }
 
     /// Ends the sleep, once its deadline has come by a poll's clock or the driver's.
@@ -557,21 +556,11 @@ impl Sleep {
             return self.complete();
         }
         if engine.is_inherited() {
-            let engine = self.engine.current();
-            self.claim = None;
-            self.watch.disarmed(|| self.engine.get());
-            self.engine = engine;
+            self.leave_parents_engine();
             return self.poll_unarmed(waker);
         }
-        let waker = waker.clone();
-        let (claim, remaining) = if self.slack.is_none() {
-            engine.arm(Due::at(self.deadline), waker)
-        } else {
-            engine.arm_within(self.due(), waker)
-        };
-        self.claim = Some(claim);
-        self.watch.armed(|| self.engine.get(), self.deadline);
-        if let Err(error) = self.engine.follow_up(remaining) {
+        let notify = self.arm(waker.clone(), Caller::Sleep);
+        if let Err(error) = self.engine.notify(notify) {
             self.give_up(error);
         }
         Poll::Pending
@@ -598,9 +587,9 @@ impl Sleep {
                 if trusted || engine.clock().has_passed(deadline) {
                     return self.complete();
                 }
-                let remaining = engine.rearm(entry, self.due(), waker.clone());
+                let notify = engine.rearm(entry, self.due(), waker.clone());
                 self.watch.armed(|| self.engine.get(), deadline);
-                return self.attend(remaining);
+                return self.attend(notify);
             }
             if engine.clock().has_passed(deadline) {
                 return self.complete();
@@ -615,8 +604,8 @@ impl Sleep {
     }
 
     /// Pending, of an entry that is queued, once there is a driver for it.
-    fn attend(&self, remaining: Remaining) -> Poll<()> {
-        self.engine.follow_up(remaining).unwrap_or_else(|error| cannot_start(error));
+    fn attend(&self, notify: Notify) -> Poll<()> {
+        self.engine.notify(notify).unwrap_or_else(|error| cannot_start(error));
         Poll::Pending
     }
 }
@@ -627,43 +616,18 @@ fn may_be_early(engine: &Engine, entry: &Entry) -> bool {
     entry.is_postponed() || !engine.fires_when_due()
 }
 
-/// Returns whether no part of the entry's window is earlier than before.
+/// Moves an entry to `due`. `is_later`: no part of its window is earlier than before. Then a store
+/// in the entry postpones it, and takes no lock.
 #[inline]
-fn is_later(entry: &Entry, old: Due, due: Due) -> bool {
-    due.by >= old.by && entry.has_at_most(due.margin)
-}
-
-/// Notes in the entry that it is due at `due`, if that takes no lock. Returns whether it has.
-#[inline]
-fn postpone(engine: &Engine, entry: &Entry, due: Due, is_later: bool) -> bool {
+fn move_entry(engine: &Engine, entry: &Entry, due: Due, is_later: bool, caller: Caller) -> Notify {
     // Only ever to a later deadline than any the driver may have read: it may file the entry under
     // any deadline it has seen. On a virtual clock equal deadlines fire in the order they were set,
     // so there the wheel must follow at once.
-    let postpones = is_later && !engine.clock().is_virtual();
-    if postpones {
+    if is_later && !engine.clock().is_virtual() {
         entry.postpone(due.by);
+        return Notify::Nothing;
     }
-    postpones
-}
-
-/// An insert that the driver is not notified of yet; see [`Sleep::enqueue`].
-#[must_use]
-pub(crate) struct Enqueued {
-    engine: EngineRef,
-    due_by: Tick,
-    earliest: Earliest,
-}
-
-impl Enqueued {
-    /// Tells the driver. With no lock held, since that may call a hook.
-    ///
-    /// # Errors
-    ///
-    /// When the driver's thread has to be started and cannot be.
-    pub(crate) fn announce(self) -> Result<(), SpawnError> {
-        let remaining = self.engine.get().announce(self.due_by, self.earliest);
-        self.engine.follow_up(remaining)
-    }
+    engine.refile(entry, due, caller)
 }
 
 #[cold]

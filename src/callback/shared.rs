@@ -8,11 +8,12 @@ use core::time::Duration;
 
 use crate::callback::Call;
 use crate::clock::Clock;
+use crate::engine::{Caller, Notify};
 use crate::foreign::guarded;
 use crate::fork::Generation;
 use crate::handle::EngineRef;
 use crate::interval::Interval;
-use crate::sleep::{Enqueued, Sleep};
+use crate::sleep::Sleep;
 use crate::sync::{Mutex, MutexGuard, SpawnError, StdArc, ThreadId, Waiters, lock, this_thread};
 use crate::tick::Tick;
 use crate::time::Instant;
@@ -179,10 +180,10 @@ impl When {
     }
 
     /// Moves the next call, with an armed sleep or without.
-    fn reset_enqueued(&mut self, deadline: Tick, delay: Duration) -> Option<Enqueued> {
+    fn move_to(&mut self, deadline: Tick, delay: Duration) -> Notify {
         match self {
-            Self::Once(sleep) => sleep.reset_enqueued(deadline, delay),
-            Self::Every { interval, .. } => interval.reset_enqueued(deadline, delay),
+            Self::Once(sleep) => sleep.move_to(deadline, |_| delay, Caller::Callback),
+            Self::Every { interval, .. } => interval.move_to(deadline, delay),
         }
     }
 }
@@ -246,11 +247,18 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
         mut stage: MutexGuard<'_, Stage<F>>,
     ) {
         // Under the lock, so that a cancel or a reset finds the function, and the sleep as it is.
-        let enqueued = when.sleep_mut().enqueue(Waker::from(StdArc::clone(self)));
-        *stage = Stage::Waiting { when, function, is_attended: enqueued.is_some(), arms };
+        let notify = self.arm_sleep(when.sleep_mut());
+        let is_attended = notify.is_some();
+        *stage = Stage::Waiting { when, function, is_attended, arms };
         drop(stage);
         // It is the driver that calls this, so none has to be started.
-        let _ = enqueued.map(|enqueued| enqueued.announce());
+        let _ = notify.map(|notify| self.engine.notify(notify));
+    }
+
+    /// Arms the sleep, under the lock. `None` if its deadline is never.
+    fn arm_sleep(self: &StdArc<Self>, sleep: &mut Sleep) -> Option<Notify> {
+        let has_deadline = sleep.deadline_tick() != Tick::NEVER;
+        has_deadline.then(|| sleep.arm(Waker::from(StdArc::clone(self)), Caller::Callback))
     }
 
     /// Takes an armed sleep out again if no driver can be started to fire it. Returns false if
@@ -373,21 +381,21 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
         // Before taking the lock: a clock may run foreign code.
         let delay = delay.unwrap_or_else(|| engine.delay_until(deadline));
         let mut stage = lock(&self.stage);
-        let (enqueued, is_attended) = match &mut *stage {
+        let (notify, is_attended) = match &mut *stage {
             Stage::Waiting { when, is_attended, .. } => {
-                (when.reset_enqueued(deadline, delay), *is_attended)
+                (when.move_to(deadline, delay), *is_attended)
             }
             Stage::Called { when: When::Every { interval, .. }, next, .. }
                 if *next != Next::Nothing =>
             {
                 *next = Next::Reset;
-                (interval.reset_enqueued(deadline, delay), true)
+                (interval.move_to(deadline, delay), true)
             }
             _ => return Reset::TooLate,
         };
         drop(stage);
         // The driver of an armed sleep runs, or `arm` looks for it.
-        let _ = enqueued.map(|enqueued| enqueued.announce());
+        let _ = self.engine.notify(notify);
         if is_attended { Reset::Done } else { Reset::Unarmed }
     }
 
@@ -396,23 +404,16 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
         while let Stage::Waiting { when, is_attended: false, arms, .. } = &mut *stage {
             let sleep = when.sleep_mut();
             // Under the lock, and once, because there may be two resets.
-            let enqueued = if sleep.is_enqueued() {
-                None
-            } else {
-                let enqueued = sleep.enqueue(Waker::from(StdArc::clone(&self)));
-                if enqueued.is_none() {
-                    break;
-                }
+            let notify = if sleep.is_unarmed() {
+                let Some(notify) = self.arm_sleep(sleep) else { break };
                 *arms = arms.wrapping_add(1);
-                enqueued
+                notify
+            } else {
+                Notify::NotEarliest(sleep.deadline_tick())
             };
             let looked_for = *arms;
             drop(stage);
-            let found = match enqueued {
-                Some(enqueued) => enqueued.announce(),
-                None => self.engine.follow_up(self.engine.get().look_for_driver()),
-            };
-            if let Err(error) = found {
+            if let Err(error) = self.engine.notify(notify) {
                 if self.unarm() {
                     return Err(error);
                 }
@@ -421,7 +422,7 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
             // Meanwhile another thread may have taken it out, and a third have armed it again. The
             // driver that was seen may have ended before that, so there is another look.
             if let Stage::Waiting { when, is_attended, arms, .. } = &mut *stage {
-                *is_attended |= *arms == looked_for && when.sleep().is_enqueued();
+                *is_attended |= *arms == looked_for && !when.sleep().is_unarmed();
             }
         }
         Ok(())

@@ -34,7 +34,7 @@ use std::task::Waker;
 
 use wasm_bindgen::prelude::*;
 
-use crate::engine::{DrivenBy, Engine, EventLoop, HostWait, Pass, Plan, WakeBatch};
+use crate::engine::{DrivenBy, Engine, EventLoop, HostWait, Limits, Pass, Plan, WakeBatch};
 use crate::platform::OWN_WAITS;
 use crate::sync::{Arc, SpawnError, lock};
 use crate::tick::Tick;
@@ -246,7 +246,7 @@ impl Turns {
         let next = loop {
             engine.alarm().begin_scan();
             let now = engine.clock().now();
-            let mut pass = engine.pass_from(0, now, &mut batch, None, u32::MAX);
+            let mut pass = engine.pass(0, now, &mut batch, Limits::NONE);
             self.due.borrow_mut().extend(batch.take_deferred());
             if timers > 0 {
                 self.wake_due(&mut pass);

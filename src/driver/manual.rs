@@ -10,7 +10,7 @@ use crate::driver::bell::Bell;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[cfg(not(all(test, tourbillon_model)))]
 use crate::driver::bell::TurnFd;
-use crate::engine::{Plan, WakeBatch};
+use crate::engine::{Limits, Plan, WakeBatch};
 use crate::tick::Tick;
 use crate::time::Instant;
 use crate::timer::Timer;
@@ -166,7 +166,8 @@ impl Driver {
             // A jump of the clock is followed by a reading of the alarm: if this does not see the
             // new time, the jump sees the scan announced. Loom `jump_races_arm_and_turn`.
             let now = engine.clock().now_in_order();
-            let pass = engine.pass_from(self.first, now, &mut self.batch, until, u32::MAX);
+            let pass =
+                engine.pass(self.first, now, &mut self.batch, Limits { until, parts: u32::MAX });
             pass.report(now, engine.clock(), None);
             fired += pass.fired;
             if pass.cut_short {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use crate::engine::{DrivenBy, Engine, Plan, StartTask, TaskDriver, WakeBatch};
+use crate::engine::{DrivenBy, Engine, Limits, Plan, StartTask, TaskDriver, WakeBatch};
 use crate::sync::unmodelled::AtomicU8;
 use crate::sync::{Arc, Ordering, StdArc, lock};
 use crate::tick::Tick;
@@ -175,7 +175,7 @@ impl<R: Runtime> DriverTask<R> {
         let (engine, clock) = (&**this.engine, this.engine.clock());
         engine.alarm().begin_scan();
         let now = clock.now();
-        let pass = engine.pass_from(*this.first, now, this.batch, None, PARTS);
+        let pass = engine.pass(*this.first, now, this.batch, Limits { until: None, parts: PARTS });
         pass.report(now, clock, None);
         if pass.cut_short {
             engine.alarm().stay_awake();

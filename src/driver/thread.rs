@@ -5,7 +5,7 @@ use std::mem::forget;
 use std::time::Duration;
 
 use crate::driver::pacing::Pacer;
-use crate::engine::{DrivenBy, Engine, Plan, WakeBatch};
+use crate::engine::{DrivenBy, Engine, Limits, Plan, WakeBatch};
 use crate::foreign::Running;
 use crate::sync::{Arc, join, lock, sleep, spawn};
 use crate::tick::Tick;
@@ -72,7 +72,7 @@ fn run(engine: &Arc<Engine>) {
         }
         engine.alarm().begin_scan();
         let now = clock.now();
-        let pass = engine.pass_from(first, now, &mut batch, None, PARTS);
+        let pass = engine.pass(first, now, &mut batch, Limits { until: None, parts: PARTS });
         pass.report(now, clock, Some(&life));
         fired += pass.fired;
         if pass.cut_short {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::clock::{VirtualTime, saturating_add};
 use crate::driver::hold::{Hold, Holds, Tracked};
 use crate::driver::spawn::{self, Spawned, Task};
-use crate::engine::{Engine, WakeBatch, mixed};
+use crate::engine::{Engine, Limits, WakeBatch, mixed};
 use crate::sync::{Arc, SetOnce, StdArc};
 use crate::tick::Tick;
 use crate::time::{Instant, SystemTime};
@@ -738,7 +738,7 @@ impl VirtualClock {
                 time.move_to(due.at);
                 let now = due.time.now();
                 batch.seed(self.inner.seed.map(|seed| seed ^ now.nanos_since(Tick::ORIGIN)));
-                let pass = due.engine.pass(now, &mut batch);
+                let pass = due.engine.pass(0, now, &mut batch, Limits::NONE);
                 pass.report(now, due.engine.clock(), None);
                 fired += pass.fired;
             }

@@ -5,6 +5,7 @@
 
 use core::fmt;
 
+use crate::engine::notify::Notify;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tick::Tick;
 
@@ -18,17 +19,6 @@ const ABSENT: u64 = u64::MAX - 2;
 const IDLE: u64 = u64::MAX - 1;
 /// The driver is scanning the shards and has not parked.
 const SCANNING: u64 = u64::MAX;
-
-/// Duties of a thread after [`Alarm::pull_forward`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notify {
-    /// Nothing: the driver scans early enough.
-    Nothing,
-    /// Unpark the driver.
-    Unpark,
-    /// Start the driver.
-    Start,
-}
 
 /// Next step of the driver after its scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +104,6 @@ impl Alarm {
 
     /// Makes sure that the driver scans by `deadline`. To be called after the shard's lock has
     /// been released by the thread that lowered the shard's earliest deadline to `deadline`.
-    #[must_use]
     pub(crate) fn pull_forward(&self, deadline: Tick) -> Notify {
         // ORDERING: Relaxed; the fence in `Board::lower` orders this load. If the scan's fence came
         // after it, the scan saw the post. If before, this reads the SCANNING stored before that
@@ -139,7 +128,6 @@ impl Alarm {
 
     /// Duty of a thread that has not lowered its shard's earliest deadline: to start the driver, if
     /// there is none.
-    #[must_use]
     pub(crate) fn start_if_absent(&self) -> Notify {
         // ORDERING: Relaxed; ordered by the shard's lock as in `pull_forward`.
         if self.0.load(Ordering::Relaxed) == ABSENT { Notify::Start } else { Notify::Nothing }

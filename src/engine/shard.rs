@@ -9,6 +9,7 @@ use core::task::Waker;
 
 use crate::engine::entry::{Claim, Entry, State};
 use crate::engine::histogram::Histogram;
+use crate::engine::notify::Notify;
 use crate::engine::wake_batch::WakeBatch;
 use crate::platform::Wheel;
 use crate::tick::Tick;
@@ -73,18 +74,6 @@ impl Lateness {
     }
 }
 
-/// Effect of an insert on the shard's earliest deadline: if it was lowered, it has to be posted,
-/// and the driver's alarm read once the lock is released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Earliest {
-    Lowered,
-    Kept,
-    /// The host is to begin a wait for the entry of this key alone.
-    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
-    Alone(NodeKey),
-}
-
 impl Shard {
     pub(crate) fn new(now: Tick) -> Self {
         Self {
@@ -145,7 +134,7 @@ impl Shard {
 
     /// Hands out a queued entry. `index` is this shard's own.
     #[inline(always)]
-    pub(crate) fn arm(&mut self, index: u8, due: Due, waker: Waker) -> (Claim, Earliest) {
+    pub(crate) fn arm(&mut self, index: u8, due: Due, waker: Waker) -> (Claim, Notify) {
         let key = self.wheel.store().allocate(|| Entry::new(index));
         let filed = self.wheel.insert(key, due.from(), due.by);
         let entry = self.wheel.value(key);
@@ -160,7 +149,7 @@ impl Shard {
     }
 
     /// Queues a fired entry again.
-    pub(crate) fn rearm(&mut self, entry: &Entry, due: Due, waker: Waker) -> Earliest {
+    pub(crate) fn rearm(&mut self, entry: &Entry, due: Due, waker: Waker) -> Notify {
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
         if entry.is_alone() {
             return self.queue_alone(entry.place().key(), due, waker);
@@ -175,16 +164,16 @@ impl Shard {
 
     /// Files a queued entry anew. A fired one stays as it is.
     #[inline]
-    pub(crate) fn refile(&mut self, entry: &Entry, due: Due) -> Earliest {
+    pub(crate) fn refile(&mut self, entry: &Entry, due: Due) -> Notify {
         if entry.state() != State::Queued {
             entry.distrust_fire();
-            return Earliest::Kept;
+            return Notify::NotEarliest(due.by);
         }
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
         if entry.is_alone() {
             let filed = entry.place().filed();
             entry.file_under(Due::at(due.by), filed);
-            return Earliest::Alone(self.wheel.key(filed));
+            return Notify::Wait(self.wheel.key(filed));
         }
         self.note_removal(entry);
         let key = self.wheel.remove(entry.place().filed());
@@ -196,23 +185,23 @@ impl Shard {
 
     /// [`arm`](Self::arm) for one with a wait of the host's.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
-    pub(crate) fn arm_alone(&mut self, due: Due, waker: Waker) -> (Claim, Earliest) {
+    pub(crate) fn arm_alone(&mut self, due: Due, waker: Waker) -> (Claim, Notify) {
         let key = self.wheel.store().allocate(|| Entry::new(0));
         self.wheel.value(key).set_alone(true);
-        let earliest = self.queue_alone(key, due, waker);
-        (Claim::on(self.wheel.value(key)), earliest)
+        let notify = self.queue_alone(key, due, waker);
+        (Claim::on(self.wheel.value(key)), notify)
     }
 
     /// Files the entry where no turn comes to it, so that it counts, and is fired by its wait.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     #[inline(never)]
-    fn queue_alone(&mut self, key: NodeKey, due: Due, waker: Waker) -> Earliest {
+    fn queue_alone(&mut self, key: NodeKey, due: Due, waker: Waker) -> Notify {
         let filed = self.wheel.insert(key, Tick::NEVER, Tick::NEVER);
         let entry = self.wheel.value(key);
         entry.file_under(Due::at(due.by), filed);
         entry.queue(waker);
         self.counters.armed += 1;
-        Earliest::Alone(key)
+        Notify::Wait(key)
     }
 
     /// The key of an entry that is queued and waits alone, if it is to have another wait: it has
@@ -329,13 +318,13 @@ impl Shard {
     }
 
     #[inline]
-    fn lower(&mut self, due_by: Tick) -> Earliest {
+    fn lower(&mut self, due_by: Tick) -> Notify {
         if due_by >= self.earliest {
-            return Earliest::Kept;
+            return Notify::NotEarliest(due_by);
         }
         self.exact = true;
         self.earliest = due_by;
-        Earliest::Lowered
+        Notify::Earliest(due_by)
     }
 
     /// Raises `opens` after a complete turn. The next slot may have none of the entries with a
@@ -465,7 +454,8 @@ mod tests {
         assert!(shard.opens() <= window(600, 300).from());
         // SAFETY: the shard is alive, and the claims are its own.
         let [resets, fires] = [&reset, &alone].map(|claim| unsafe { claim.entry() });
-        assert_eq!(shard.refile(resets, Due::at(after(1 << 29))), Earliest::Kept);
+        let later = after(1 << 29);
+        assert_eq!(shard.refile(resets, Due::at(later)), Notify::NotEarliest(later));
         assert!(shard.fire(fires, after(700)).is_some());
         withdraw(&mut shard, withdrawn);
         assert_eq!(shard.turn(after(1_000), &mut batch).0, Turned::Completely);

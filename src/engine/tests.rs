@@ -166,7 +166,9 @@ fn passes_cut_short_take_the_shards_in_turn() {
     let home = thread_index() % 2;
     let now = engine.clock().now().saturating_add(Duration::from_nanos(1));
     let mut batch = WakeBatch::new();
-    let pass = |first, batch: &mut WakeBatch| engine.pass_from(first, now, batch, None, 2);
+    let pass = |first, batch: &mut WakeBatch| {
+        engine.pass(first, now, batch, Limits { until: None, parts: 2 })
+    };
     let left = || [home, 1 - home].map(|index| engine.shards.at(index).lock().pending());
     let cut = pass(home, &mut batch);
     assert_eq!((cut.cut_short, cut.reached, left()), (true, home, [MANY / 2, MANY - 1]));
@@ -191,7 +193,7 @@ fn a_pass_locks_no_shard_that_is_idle() {
         let shards = engine.shards.iter().enumerate();
         let _held: Vec<_> =
             shards.filter(|(index, _)| held(*index)).map(|(_, shard)| shard.lock()).collect();
-        engine.pass(engine.clock().now(), &mut WakeBatch::new()).next
+        engine.pass(0, engine.clock().now(), &mut WakeBatch::new(), Limits::NONE).next
     };
     assert_eq!(pass_beside(&|_| true), Tick::NEVER);
     let mut sleep = timer.sleep(Duration::from_nanos(1));
@@ -216,7 +218,7 @@ fn a_pass_locks_no_shard_in_which_nothing_is_due() {
     }
     let pass_beside = |held: usize| {
         let _held = engine.shards.at(held).lock();
-        let pass = engine.pass(engine.clock().now(), &mut WakeBatch::new());
+        let pass = engine.pass(0, engine.clock().now(), &mut WakeBatch::new(), Limits::NONE);
         (pass.fired, pass.next)
     };
     assert_eq!(pass_beside(home), (0, sleeps[1].deadline_tick()));

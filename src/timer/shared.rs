@@ -179,7 +179,7 @@ impl Timer {
     #[cfg(not(target_os = "none"))]
     pub fn start(&self) -> io::Result<()> {
         let engine = self.engine_ref().current();
-        engine.follow_up(engine.get().look_for_driver())?;
+        engine.notify(engine.get().look_for_driver())?;
         Ok(())
     }
 

@@ -1,0 +1,180 @@
+//! Entries go into the shards' wheels, and out again before their time.
+
+use core::task::Waker;
+
+use crate::engine::per_shard::home;
+use crate::engine::shard::Shard;
+use crate::engine::{Claim, Engine, Entry, Notify, State};
+use crate::platform::ONE_SHARD;
+use crate::sync::{Home, LockGuard, Ordering, with_home};
+use crate::tolerance::{Due, Margin};
+
+/// The caller of an insert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// A sleep, with no lock held: the driver is notified at once.
+    Sleep,
+    /// A callback, with its lock held, under which no foreign code runs: it
+    /// [notifies](Engine::notify) later. A timer that is due is left to the next move of a virtual
+    /// clock.
+    Callback,
+}
+
+impl Engine {
+    /// Queues a new entry.
+    #[inline(always)]
+    pub(crate) fn arm(&self, due: Due, waker: Waker, caller: Caller) -> (Claim, Notify) {
+        let (claim, notify) = self.insert(due, waker, caller);
+        // SAFETY: a shard of this engine's has just made the claim.
+        let entry = unsafe { claim.entry() };
+        let rest = self.finish_insert(entry, due, notify, caller);
+        (claim, rest)
+    }
+
+    /// [`arm`](Self::arm) for a sleep with a tolerance. Not inlined, so that the path of an exact
+    /// one stays short.
+    #[inline(never)]
+    pub(crate) fn arm_within(&self, due: Due, waker: Waker, caller: Caller) -> (Claim, Notify) {
+        self.arm(due, waker, caller)
+    }
+
+    #[cfg_attr(not(any(target_family = "wasm", target_os = "none")), inline(always))]
+    #[cfg_attr(
+        not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")),
+        allow(unused_variables, reason = "no host has waits")
+    )]
+    fn insert(&self, due: Due, waker: Waker, caller: Caller) -> (Claim, Notify) {
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        if self.waits_alone(caller) {
+            return self.insert_alone(due, waker);
+        }
+        let (index, mut shard) = self.lock_home();
+        let (claim, notify) = shard.arm(index, due, waker);
+        self.post(index.into(), &shard, due, notify);
+        drop(shard);
+        (claim, notify)
+    }
+
+    /// Queues a fired entry again.
+    pub(crate) fn rearm(&self, entry: &Entry, due: Due, waker: Waker) -> Notify {
+        let mut shard = self.shard_of(entry);
+        let notify = shard.rearm(entry, due, waker);
+        self.post(entry.shard(), &shard, due, notify);
+        drop(shard);
+        self.finish_insert(entry, due, notify, Caller::Sleep)
+    }
+
+    /// Files an entry anew if it is queued.
+    #[inline]
+    pub(crate) fn refile(&self, entry: &Entry, due: Due, caller: Caller) -> Notify {
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        self.read_for_wait(entry.is_alone());
+        let mut shard = self.shard_of(entry);
+        let notify = shard.refile(entry, due);
+        self.post(entry.shard(), &shard, due, notify);
+        drop(shard);
+        self.finish_insert(entry, due, notify, caller)
+    }
+
+    /// Posts the changes that an insert has made. The caller holds the shard's lock.
+    #[inline(always)]
+    fn post(&self, index: usize, shard: &Shard, due: Due, notify: Notify) {
+        if due.margin != Margin::NONE {
+            self.board.open(index, shard.opens());
+        }
+        if let Notify::Earliest(by) = notify {
+            self.board.lower(index, by);
+        }
+    }
+
+    /// The part of an insert after the lock, if its caller may do it. Returns the rest.
+    #[inline(always)]
+    fn finish_insert(&self, entry: &Entry, due: Due, notify: Notify, caller: Caller) -> Notify {
+        match caller {
+            Caller::Sleep => {
+                self.catch_up(entry, due.by);
+                self.notify(notify)
+            }
+            Caller::Callback => notify,
+        }
+    }
+
+    /// Puts `waker` in the place of a queued entry's. False if the entry has fired meanwhile.
+    #[must_use]
+    pub(crate) fn replace_waker(&self, entry: &Entry, waker: Waker) -> bool {
+        let shard = self.shard_of(entry);
+        let queued = entry.state() == State::Queued;
+        // Whichever is no longer needed is dropped after the lock, as drops are foreign code.
+        let old = if queued { entry.replace_waker(waker) } else { waker };
+        drop(shard);
+        drop(old);
+        queued
+    }
+
+    /// Takes an entry back, and then drops its waker: that is foreign code and may panic. Returns
+    /// whether there was one, since nothing had fired the entry.
+    ///
+    /// # Safety
+    ///
+    /// The claim was made by this engine, and is not a [mark](Claim::is_mark).
+    #[inline(always)]
+    pub(crate) unsafe fn withdraw(&self, claim: Claim, completed: bool) -> bool {
+        // SAFETY: as the caller says; this engine is alive.
+        let entry = unsafe { claim.entry() };
+        // Before the lock: the host's function is foreign code.
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        drop(entry.replace_wait(None));
+        let mut shard = self.shard_of(entry);
+        let seen = entry.state();
+        // SAFETY: the entry itself names its shard.
+        let waker = unsafe { shard.withdraw(claim, seen, completed) };
+        // ORDERING: Relaxed; the shard's lock orders this load. If a driver that has read `closed`
+        // counts what is pending here after us, it finds nothing. If before, we read what it has
+        // read, or a later value. Loom `last_cancel_races_close`.
+        let last = shard.pending() == 0
+            && (self.closed.load(Ordering::Relaxed)
+                || seen == State::Queued && self.ends_idle_waits());
+        drop(shard);
+        if last {
+            self.notify_driver();
+        }
+        drop(waker);
+        seen == State::Queued
+    }
+
+    /// Locks the calling thread's shard, or the next one if that is taken at the moment.
+    #[inline]
+    fn lock_home(&self) -> (u8, LockGuard<'_, Shard>) {
+        if ONE_SHARD {
+            return (0, self.shards.at(0).lock());
+        }
+        let index = home(self.shards.len());
+        match self.shards.at(index).try_lock() {
+            Some(shard) => {
+                with_home(Home::was_free);
+                (index as u8, shard)
+            }
+            None => self.lock_next_door(index),
+        }
+    }
+
+    #[cold]
+    fn lock_next_door(&self, index: usize) -> (u8, LockGuard<'_, Shard>) {
+        let next = (index + 1) & (self.shards.len() - 1);
+        if next != index {
+            // A driver that is awake may have the lock for a while, and then takes the next.
+            if self.alarm.plan().is_some() {
+                with_home(Home::was_taken);
+            }
+            if let Some(shard) = self.shards.at(next).try_lock() {
+                return (next as u8, shard);
+            }
+        }
+        (index as u8, self.shards.at(index).lock())
+    }
+
+    #[inline]
+    pub(super) fn shard_of(&self, entry: &Entry) -> LockGuard<'_, Shard> {
+        self.shards.at(entry.shard()).lock()
+    }
+}
