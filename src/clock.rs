@@ -21,7 +21,7 @@
 //! | the values that a child process continues with | `Engine::current`, `PerProcess::get` | copies of the parent's; no clock is read | changes nothing |
 //! | the present and the wall, for how long a wall sleep waits | `WallSleep::aim` | order: the present first | makes the sleep look, and aim, once more before its target |
 //! | the wall, and from when on its steps are noticed | `Steps::watch` before a reading, `Notices::subscribe` before `Both::now` | order: notices first | may cause a needless look |
-//! | the time of a turn, and of each shard and lateness in it | `Engine::pass_from` | one reading for all | makes the turn as late as it was held |
+//! | the time of a turn, and of each shard and lateness in it | `Engine::pass` | one reading for all | makes the turn as late as it was held |
 //! | the birth of an engine and of its wheels | `Engine::new` | one reading | changes nothing |
 //! | the present and a delay | `Sleep::after`, `reset_after` | one reading | makes the deadline as late |
 //! | the present, and the start of a wait of a given length | `Parker::park`, `Bell::set`, a browser's `setTimeout`, `Driver::max_wait`, the pacer's naps | nothing; the next wait is reckoned anew | makes this one end as late as it was held |

@@ -22,6 +22,7 @@ mod observed;
 mod parker;
 mod pass;
 mod per_shard;
+mod scan;
 mod shard;
 mod stakes;
 mod stats;
@@ -56,10 +57,9 @@ pub(crate) use notify::Notify;
 use observed::Observed;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 pub(crate) use parker::{EventLoop, HostWait, OwnWaits, WhileHidden};
-pub(crate) use pass::Limits;
-#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
-pub(crate) use pass::Pass;
+pub(crate) use pass::{Limits, Pass};
 use per_shard::AllShards;
+pub(crate) use scan::{Host, Scanned, Scanner};
 use shard::Shard;
 pub(crate) use stakes::{Stake, Stakes};
 pub use stats::Stats;

@@ -34,7 +34,9 @@ use std::task::Waker;
 
 use wasm_bindgen::prelude::*;
 
-use crate::engine::{DrivenBy, Engine, EventLoop, HostWait, Limits, Pass, Plan, WakeBatch};
+use crate::engine::{
+    DrivenBy, Engine, EventLoop, Host, HostWait, Limits, Pass, Plan, Scanned, Scanner, WakeBatch,
+};
 use crate::platform::OWN_WAITS;
 use crate::sync::{Arc, SpawnError, lock};
 use crate::tick::Tick;
@@ -240,34 +242,17 @@ impl Turns {
         self.is_turning.set(true);
         // Where it is refused, the next arm finds that a turn was cut off.
         let _ = queue_microtask(&self.on_microtask);
-        let mut batch = WakeBatch::deferring();
-        batch.allow(timers);
+        let mut scanner = Scanner::new(WakeBatch::deferring());
+        scanner.allow(timers);
         engine.count_wakeup();
+        let mut host = InEventLoop { turns: self, wakes: timers > 0 };
         let next = loop {
-            engine.alarm().begin_scan();
-            let now = engine.clock().now();
-            let mut pass = engine.pass(0, now, &mut batch, Limits::NONE);
-            self.due.borrow_mut().extend(batch.take_deferred());
-            if timers > 0 {
-                self.wake_due(&mut pass);
-            }
-            pass.report(now, engine.clock(), self.life.get());
-            if pass.cut_short {
-                engine.alarm().stay_awake();
-                break now;
-            }
-            if engine.left_at_close() == Some(0) {
-                engine.alarm().leave();
-                self.end();
-                break Tick::NEVER;
-            }
-            let plan = match pass.next {
-                Tick::NEVER => Plan::Park,
-                next => Plan::ParkUntil(next),
-            };
-            // If it does not stand, a waker has armed something earlier.
-            if engine.alarm().commit(plan) {
-                break pass.next;
+            match scanner.scan(engine, Limits::NONE, &mut host) {
+                Scanned::Planned(plan) => break plan.end(),
+                Scanned::CutShort(now) => break now,
+                // A waker has armed something earlier.
+                Scanned::Interrupted => {}
+                Scanned::Ended => break Tick::NEVER,
             }
         };
         // Wakers may be left from a turn that was cut off, if this turn was not to wake any.
@@ -385,6 +370,36 @@ impl Turns {
             lock(&thread.life).thread = None;
             thread.parker.attend(None);
         }
+    }
+}
+
+/// A turn that an event loop makes.
+struct InEventLoop<'a> {
+    turns: &'a Turns,
+    /// Whether it wakes.
+    wakes: bool,
+}
+
+impl Host for InEventLoop<'_> {
+    fn life(&self) -> Option<&DriverLife> {
+        self.turns.life.get()
+    }
+
+    fn passed(&mut self, batch: &mut WakeBatch, pass: &mut Pass) {
+        self.turns.due.borrow_mut().extend(batch.take_deferred());
+        if self.wakes {
+            self.turns.wake_due(pass);
+        }
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Plan, Scanned> {
+        let engine = &self.turns.engine;
+        if engine.left_at_close() == Some(0) {
+            engine.alarm().leave();
+            self.turns.end();
+            return Err(Scanned::Ended);
+        }
+        Ok(pass.plan())
     }
 }
 

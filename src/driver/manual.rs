@@ -6,11 +6,12 @@ use core::time::Duration;
 #[cfg(not(all(test, tourbillon_model)))]
 use std::io;
 
+use crate::clock::Clock;
 use crate::driver::bell::Bell;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[cfg(not(all(test, tourbillon_model)))]
 use crate::driver::bell::TurnFd;
-use crate::engine::{Limits, Plan, WakeBatch};
+use crate::engine::{Host, Limits, Pass, Plan, Scanned, Scanner, WakeBatch};
 use crate::tick::Tick;
 use crate::time::Instant;
 use crate::timer::Timer;
@@ -63,10 +64,8 @@ use crate::timer::Timer;
 /// ```
 pub struct Driver {
     timer: Timer,
-    batch: WakeBatch,
+    scanner: Scanner,
     bell: Bell,
-    /// The shard that the next turn begins with, so that turns cut short serve each in its turn.
-    first: usize,
 }
 
 /// Limit on the work of one [`Driver::turn_within`].
@@ -100,7 +99,7 @@ pub struct Turn {
 impl Driver {
     /// The timer's hook rings the bell.
     pub(crate) fn new(timer: Timer, bell: Bell) -> Self {
-        Self { timer, batch: WakeBatch::new(), bell, first: 0 }
+        Self { timer, scanner: Scanner::new(WakeBatch::new()), bell }
     }
 
     /// Fires every timer that is due, in batches and with no lock held, and returns the next turn's
@@ -159,37 +158,22 @@ impl Driver {
 
     fn turn_bounded(&mut self, timers: u64, until: Option<Tick>) -> Turn {
         let engine = self.timer.engine();
-        self.batch.allow(timers);
-        let mut fired = 0;
+        let instant = |tick| engine.clock().instant(tick);
+        self.scanner.allow(timers);
+        let mut host = ByHand { clock: engine.clock(), bell: &self.bell, fired: 0 };
         loop {
-            engine.alarm().begin_scan();
-            // A jump of the clock is followed by a reading of the alarm: if this does not see the
-            // new time, the jump sees the scan announced. Loom `jump_races_arm_and_turn`.
-            let now = engine.clock().now_in_order();
-            let pass =
-                engine.pass(self.first, now, &mut self.batch, Limits { until, parts: u32::MAX });
-            pass.report(now, engine.clock(), None);
-            fired += pass.fired;
-            if pass.cut_short {
-                // Not every shard was scanned, so nothing can be promised.
-                engine.alarm().stay_awake();
-                self.bell.set(|| Some(Duration::ZERO));
-                self.first = (pass.reached + 1) % engine.shards();
-                return Turn { fired, next: Some(engine.clock().instant(now)), more: true };
-            }
-            let next = pass.next;
-            let plan = if next == Tick::NEVER { Plan::Park } else { Plan::ParkUntil(next) };
-            let wait = || {
-                let clock = engine.clock();
-                (next != Tick::NEVER && !clock.is_virtual()).then(|| next.since(clock.now()))
-            };
-            // Before anybody can see the plan, and set the bell because of it. Edge `bell`.
-            self.bell.set(wait);
-            // If it does not stand, something earlier was armed meanwhile, perhaps by a waker.
-            if engine.alarm().commit(plan) {
-                let next = (next != Tick::NEVER).then(|| engine.clock().instant(next));
-                return Turn { fired, next, more: false };
-            }
+            let (next, more) =
+                match self.scanner.scan(engine, Limits { until, parts: u32::MAX }, &mut host) {
+                    Scanned::Planned(Plan::ParkUntil(next)) => (Some(instant(next)), false),
+                    Scanned::Planned(Plan::Park) => (None, false),
+                    Scanned::CutShort(now) => {
+                        self.bell.set(|| Some(Duration::ZERO));
+                        (Some(instant(now)), true)
+                    }
+                    // Something earlier was armed, perhaps by a waker. This driver has no end.
+                    Scanned::Interrupted | Scanned::Ended => continue,
+                };
+            return Turn { fired: host.fired, next, more };
         }
     }
 
@@ -307,6 +291,36 @@ impl Driver {
     /// A handle to the timer that this driver turns.
     pub fn timer(&self) -> &Timer {
         &self.timer
+    }
+}
+
+/// The loop that turns a driver.
+struct ByHand<'a> {
+    clock: &'a Clock,
+    bell: &'a Bell,
+    /// Number of timers that the turn has fired.
+    fired: usize,
+}
+
+impl Host for ByHand<'_> {
+    fn now(&self, clock: &Clock) -> Tick {
+        // A jump of the clock is followed by a reading of the alarm: if this does not see the new
+        // time, the jump sees the scan announced. Loom `jump_races_arm_and_turn`.
+        clock.now_in_order()
+    }
+
+    fn passed(&mut self, _: &mut WakeBatch, pass: &mut Pass) {
+        self.fired += pass.fired;
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Plan, Scanned> {
+        let wait = || {
+            let is_timed = pass.next != Tick::NEVER && !self.clock.is_virtual();
+            is_timed.then(|| pass.next.since(self.clock.now()))
+        };
+        // Before anybody can see the plan, and set the bell because of it. Edge `bell`.
+        self.bell.set(wait);
+        Ok(pass.plan())
     }
 }
 

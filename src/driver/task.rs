@@ -8,7 +8,9 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use crate::engine::{DrivenBy, Engine, Limits, Plan, StartTask, TaskDriver, WakeBatch};
+use crate::engine::{
+    DrivenBy, Engine, Host, Limits, Pass, Plan, Scanned, Scanner, StartTask, TaskDriver, WakeBatch,
+};
 use crate::sync::unmodelled::AtomicU8;
 use crate::sync::{Arc, Ordering, StdArc, lock};
 use crate::tick::Tick;
@@ -126,9 +128,7 @@ pin_project! {
         engine: Arc<Engine>,
         runtime: StdArc<R>,
         link: StdArc<Link>,
-        batch: WakeBatch,
-        // The first shard of the next pass.
-        first: usize,
+        scanner: Scanner,
         // The tick of `wait`.
         next: Tick,
         #[pin]
@@ -159,63 +159,48 @@ pin_project! {
     }
 }
 
-/// Outcome of one pass.
-enum Next {
-    /// Another pass is to follow.
-    Pass,
-    /// This deadline is to be waited for, or an unpark.
-    Wait(Tick),
-    /// Nothing is armed.
-    Over,
+/// A task that drives an engine.
+struct OnTask<'a> {
+    engine: &'a Engine,
+    task: &'a TaskDriver,
 }
 
-impl<R: Runtime> DriverTask<R> {
-    fn pass(self: Pin<&mut Self>, task: &TaskDriver) -> Next {
-        let this = self.project();
-        let (engine, clock) = (&**this.engine, this.engine.clock());
-        engine.alarm().begin_scan();
-        let now = clock.now();
-        let pass = engine.pass(*this.first, now, this.batch, Limits { until: None, parts: PARTS });
-        pass.report(now, clock, None);
-        if pass.cut_short {
-            engine.alarm().stay_awake();
-            *this.first = (pass.reached + 1) % engine.shards();
-            return Next::Pass;
+impl Host for OnTask<'_> {
+    fn passed(&mut self, _: &mut WakeBatch, _: &mut Pass) {}
+
+    fn plan(&mut self, pass: &Pass) -> Result<Plan, Scanned> {
+        if self.engine.left_at_close() != Some(0) {
+            return Ok(Plan::ParkUntil(pass.next));
         }
-        if engine.left_at_close() == Some(0) {
-            // A wake-up in between is for nothing: either this ends, or another poll follows.
-            task.leave();
-            let mut running = lock(&task.running);
-            if engine.try_to_leave() {
-                *running = false;
-                return Next::Over;
-            }
-            return Next::Pass;
+        // A wake-up in between is for nothing: either this ends, or another poll follows.
+        self.task.leave();
+        let mut running = lock(&self.task.running);
+        if !self.engine.try_to_leave() {
+            return Err(Scanned::Interrupted);
         }
-        if engine.alarm().commit(Plan::ParkUntil(pass.next)) {
-            Next::Wait(pass.next)
-        } else {
-            Next::Pass
-        }
+        *running = false;
+        Err(Scanned::Ended)
     }
 }
 
 impl<R: Runtime> Future for DriverTask<R> {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let engine = Arc::clone(&self.engine);
         let DrivenBy::Task(task) = engine.driven_by() else { return Poll::Ready(()) };
         task.attend(cx.waker());
         engine.count_wakeup();
-        match self.as_mut().pass(task) {
-            Next::Pass => cx.waker().wake_by_ref(),
-            Next::Over => {
-                *self.project().is_over = true;
+        let mut this = self.project();
+        let mut host = OnTask { engine: &engine, task };
+        match this.scanner.scan(&engine, Limits { until: None, parts: PARTS }, &mut host) {
+            Scanned::CutShort(_) | Scanned::Interrupted => cx.waker().wake_by_ref(),
+            Scanned::Ended => {
+                *this.is_over = true;
                 return Poll::Ready(());
             }
-            Next::Wait(next) => {
-                let mut this = self.project();
+            Scanned::Planned(plan) => {
+                let next = plan.end();
                 if *this.next != next {
                     *this.next = next;
                     let wait = this.runtime.wait_until(engine.clock().instant(next));
@@ -243,8 +228,7 @@ pub(crate) fn starting<R: Runtime>(runtime: StdArc<R>) -> StdArc<StartTask> {
             engine: Arc::clone(engine),
             runtime: StdArc::clone(&runtime),
             link: StdArc::clone(&link),
-            batch: WakeBatch::new(),
-            first: 0,
+            scanner: Scanner::new(WakeBatch::new()),
             next: Tick::NEVER,
             wait: None,
             is_over: false,

@@ -5,7 +5,9 @@ use std::mem::forget;
 use std::time::Duration;
 
 use crate::driver::pacing::Pacer;
-use crate::engine::{DrivenBy, Engine, Limits, Plan, WakeBatch};
+use crate::engine::{
+    DrivenBy, DriverThread, Engine, Host, Limits, Pass, Plan, Scanned, Scanner, WakeBatch,
+};
 use crate::foreign::Running;
 use crate::sync::{Arc, join, lock, sleep, spawn};
 use crate::tick::Tick;
@@ -55,52 +57,81 @@ fn run(engine: &Arc<Engine>) {
     let DrivenBy::Thread(thread) = engine.driven_by() else { return };
     // For life, the destructors of thread-local values included: no thread waits for itself.
     forget(Running::begin());
-    let life = DriverLife::begin(&thread.name, engine.shards());
     let clock = engine.clock();
-    let mut batch = WakeBatch::new();
-    let mut pacer = Pacer::starting_at(clock.now());
+    let mut host = OnThread {
+        engine,
+        thread,
+        life: DriverLife::begin(&thread.name, engine.shards()),
+        pacer: Pacer::starting_at(clock.now()),
+        fired: 0,
+    };
+    let mut scanner = Scanner::new(WakeBatch::new());
     let mut park_limit = thread.watch_resumes.map(|watch| watch(engine));
     minimise_timer_slack();
-    // The first shard of the next pass, and how many timers the passes that it continues have
-    // fired.
-    let (mut first, mut fired) = (0, 0);
     loop {
-        let delay = pacer.delay(clock.now());
+        host.nap();
+        match scanner.scan(engine, Limits { until: None, parts: PARTS }, &mut host) {
+            Scanned::Planned(plan) => {
+                let limit = park_limit.as_mut().map_or(Duration::MAX, |limit| limit());
+                thread.parker.park(clock, plan, limit);
+                engine.count_wakeup();
+            }
+            Scanned::CutShort(_) | Scanned::Interrupted => {}
+            Scanned::Ended => return,
+        }
+    }
+}
+
+/// A thread that drives an engine.
+struct OnThread<'a> {
+    engine: &'a Engine,
+    thread: &'a DriverThread,
+    life: DriverLife,
+    pacer: Pacer,
+    /// Number of timers that the passes since the last one that was not cut short have fired.
+    fired: usize,
+}
+
+impl OnThread<'_> {
+    /// Waits a little if passes come too close upon each other.
+    fn nap(&self) {
+        let delay = self.pacer.delay(self.engine.clock().now());
         if !delay.is_zero() {
-            engine.alarm().stay_awake();
+            self.engine.alarm().stay_awake();
             sleep(delay);
         }
-        engine.alarm().begin_scan();
-        let now = clock.now();
-        let pass = engine.pass(first, now, &mut batch, Limits { until: None, parts: PARTS });
-        pass.report(now, clock, Some(&life));
-        fired += pass.fired;
-        if pass.cut_short {
-            // Not every shard was visited, so nothing can be promised.
-            first = (pass.reached + 1) % engine.shards();
-            continue;
+    }
+
+    /// Ends the driver, unless a timer was armed after all.
+    fn end(&self) -> Scanned {
+        let mut life = lock(&self.thread.life);
+        if !self.engine.try_to_leave() {
+            return Scanned::Interrupted;
         }
-        pacer.passed(now, std::mem::take(&mut fired));
-        match engine.left_at_close() {
-            Some(0) => {
-                let mut own = lock(&thread.life);
-                if !engine.try_to_leave() {
-                    continue;
-                }
-                if let Some(handle) = own.thread.take() {
-                    thread.answer(engine, &mut own, Ok(handle));
-                }
-                return;
-            }
-            Some(armed) => thread.refuse_to_end(engine, armed),
+        if let Some(handle) = life.thread.take() {
+            self.thread.answer(self.engine, &mut life, Ok(handle));
+        }
+        Scanned::Ended
+    }
+}
+
+impl Host for OnThread<'_> {
+    fn life(&self) -> Option<&DriverLife> {
+        Some(&self.life)
+    }
+
+    fn passed(&mut self, _: &mut WakeBatch, pass: &mut Pass) {
+        self.fired += pass.fired;
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Plan, Scanned> {
+        self.pacer.passed(pass.now, std::mem::take(&mut self.fired));
+        match self.engine.left_at_close() {
+            Some(0) => return Err(self.end()),
+            Some(armed) => self.thread.refuse_to_end(self.engine, armed),
             None => {}
         }
-        let plan = plan(pass.next, now, pass.has_windows);
-        if engine.alarm().commit(plan) {
-            let limit = park_limit.as_mut().map_or(Duration::MAX, |limit| limit());
-            thread.parker.park(clock, plan, limit);
-            engine.count_wakeup();
-        }
+        Ok(plan(pass.next, pass.now, pass.has_windows))
     }
 }
 

@@ -739,7 +739,7 @@ impl VirtualClock {
                 let now = due.time.now();
                 batch.seed(self.inner.seed.map(|seed| seed ^ now.nanos_since(Tick::ORIGIN)));
                 let pass = due.engine.pass(0, now, &mut batch, Limits::NONE);
-                pass.report(now, due.engine.clock(), None);
+                pass.report(due.engine.clock(), None);
                 fired += pass.fired;
             }
             // The last step is scanned after as well, since another thread may have armed a timer

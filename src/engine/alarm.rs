@@ -29,6 +29,17 @@ pub(crate) enum Plan {
     Park,
 }
 
+impl Plan {
+    /// Returns the tick that the driver is awake by; [`Tick::NEVER`] if it waits for an unpark.
+    #[cfg(not(target_os = "none"))]
+    pub(crate) fn end(self) -> Tick {
+        match self {
+            Self::ParkUntil(tick) => tick,
+            Self::Park => Tick::NEVER,
+        }
+    }
+}
+
 /// Transitions, by the driver unless said:
 ///
 /// ```text

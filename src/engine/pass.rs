@@ -3,10 +3,10 @@
 use core::ops::ControlFlow;
 
 use crate::clock::Clock;
-use crate::engine::Engine;
 use crate::engine::board::{Scan, Shards};
 use crate::engine::calls::Measured;
 use crate::engine::wake_batch::{BATCH, WakeBatch};
+use crate::engine::{Engine, Plan};
 use crate::foreign::Running;
 use crate::sync::Ordering;
 use crate::tick::Tick;
@@ -16,6 +16,8 @@ use crate::wheel::Turned;
 /// Result of a pass over all shards.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pass {
+    /// The time that it was made at.
+    pub(crate) now: Tick,
     /// Timers fired.
     pub(crate) fired: usize,
     /// Greatest lateness of any of them.
@@ -36,12 +38,17 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// Reports the pass, made at `now`, if it was late, or a waker slow. With no lock held: this
+    /// Returns the plan of a driver that parks for all that is left.
+    pub(crate) fn plan(&self) -> Plan {
+        if self.next == Tick::NEVER { Plan::Park } else { Plan::ParkUntil(self.next) }
+    }
+
+    /// Reports the pass if it was late, or a waker slow. With no lock held: this
     /// may call a subscriber, foreign code.
     #[inline]
-    pub(crate) fn report(&self, now: Tick, clock: &Clock, life: Option<&DriverLife>) {
+    pub(crate) fn report(&self, clock: &Clock, life: Option<&DriverLife>) {
         // The tick of every wheel is now that of the pass.
-        let lag_ns = || clock.now().nanos_since(now);
+        let lag_ns = || clock.now().nanos_since(self.now);
         trace::passed(life, self.fired, self.lateness_ns_max, lag_ns);
         trace::called(life, self.slow_calls, self.call_ns_max);
     }
@@ -80,6 +87,7 @@ impl Engine {
             next = Tick::NEVER;
         }
         let pass = Pass {
+            now,
             fired: 0,
             lateness_ns_max: 0,
             call_ns_max: 0,
@@ -89,7 +97,7 @@ impl Engine {
             cut_short: false,
             reached: first,
         };
-        let mut visits = Visits { engine: self, now, batch, limits, forgets, pass };
+        let mut visits = Visits { engine: self, batch, limits, forgets, pass };
         let before = due.split_before(first);
         let _ = due.chain(before).try_for_each(|shard| visits.visit(shard));
         visits.wake();
@@ -125,7 +133,6 @@ impl Engine {
 /// The visits of a pass to its shards.
 struct Visits<'a> {
     engine: &'a Engine,
-    now: Tick,
     batch: &'a mut WakeBatch,
     limits: Limits,
     /// Whether shards without a timer forget the deadlines of cancelled ones.
@@ -178,7 +185,7 @@ impl Visits<'_> {
         }
         let held = self.batch.len();
         let mut shard = engine.shards.at(index).lock();
-        let (turned, lateness_ns_max) = shard.turn(self.now, self.batch);
+        let (turned, lateness_ns_max) = shard.turn(self.pass.now, self.batch);
         if self.forgets {
             shard.forget_cancelled();
         }
