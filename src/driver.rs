@@ -11,15 +11,11 @@
 mod bell;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 mod hidden;
-#[cfg(not(target_os = "none"))]
-pub(crate) mod hold;
 mod manual;
 #[cfg(not(target_os = "none"))]
 mod pacing;
 #[cfg(not(target_os = "none"))]
 mod resume;
-#[cfg(not(target_os = "none"))]
-pub(crate) mod spawn;
 #[cfg(not(any(
     target_os = "none",
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
@@ -31,8 +27,6 @@ mod task;
 )]
 #[cfg_attr(target_os = "none", path = "driver/no_thread.rs")]
 mod thread;
-#[cfg(not(target_os = "none"))]
-pub(crate) mod virtual_clock;
 
 pub(crate) use bell::Bell;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, tourbillon_model))))]
@@ -55,5 +49,3 @@ pub use task::{DriverTask, Runtime};
 #[cfg(not(target_os = "none"))]
 pub(crate) use thread::end;
 pub(crate) use thread::start;
-#[cfg(not(target_os = "none"))]
-pub(crate) use virtual_clock::VirtualClock;

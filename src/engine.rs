@@ -8,7 +8,6 @@ mod calls;
 mod close;
 mod driven_by;
 mod entry;
-mod histogram;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 mod host_wait;
 mod insert;
@@ -25,7 +24,6 @@ mod per_shard;
 mod scan;
 mod shard;
 mod stakes;
-mod stats;
 #[cfg(all(test, not(tourbillon_model)))]
 mod tests;
 mod wake_batch;
@@ -44,14 +42,11 @@ use crate::tick::Tick;
 use crate::tolerance::{Slack, Tolerance};
 
 pub(crate) use alarm::{Alarm, Plan};
-#[cfg(all(feature = "pending", not(target_os = "none")))]
-pub use armed::Pending;
 pub(crate) use armed::{Armed, Watch};
 use board::Board;
 use calls::Calls;
 pub(crate) use driven_by::*;
 pub(crate) use entry::{Claim, Entry, State};
-pub use histogram::Histogram;
 pub(crate) use insert::Caller;
 pub(crate) use notify::Notify;
 use observed::Observed;
@@ -62,7 +57,6 @@ use per_shard::AllShards;
 pub(crate) use scan::{Host, Scanned, Scanner};
 use shard::Shard;
 pub(crate) use stakes::{Stake, Stakes};
-pub use stats::Stats;
 pub(crate) use wake_batch::WakeBatch;
 pub(crate) use wake_batch::mixed;
 

@@ -34,10 +34,10 @@
 //! | `clock/virtual_time.rs` | `movers`: `moves`, `moved` | mutex, condition | has others: nobody moves the clock, and its goal is the time that it shows |
 //! | `clock/virtual_time.rs` | `wall`: `Wall` | two for reading and writing | has others, with what it reads in the place that was not being written |
 //! | `driver/bell.rs` | `Bell` | set once | has another, which is not set |
-//! | `driver/hold.rs` | `Holds`: `state`, `changed` | mutex, condition | has others: none of its parent's holds |
-//! | `driver/hold.rs` | `runnable` | mutex | has another: the future waits until it is polled |
-//! | `driver/spawn.rs` | `Shared` | mutex | has another: no output of its parent's tasks comes |
-//! | `driver/virtual_clock.rs` | `engine`, `nodes`, `next` | set once | finds it set or not, as the fork did |
+//! | `virtual_time/hold.rs` | `Holds`: `state`, `changed` | mutex, condition | has others: none of its parent's holds |
+//! | `virtual_time/hold.rs` | `runnable` | mutex | has another: the future waits until it is polled |
+//! | `virtual_time/spawn.rs` | `Shared` | mutex | has another: no output of its parent's tasks comes |
+//! | `virtual_time/clock.rs` | `engine`, `nodes`, `next` | set once | finds it set or not, as the fork did |
 //! | `queue/by_deadline.rs` | `firsts` | set once | as that |
 //!
 //! Atomics are as the fork found them: `SHARDS`, where a child that finds zero counts the

@@ -2,6 +2,10 @@
 //!
 //! The [recipes](crate::guide::testing) use it with tokio, smol and other executors.
 
-pub use crate::driver::hold::{Hold, Tracked};
-pub use crate::driver::spawn::{Spawned, Task};
-pub use crate::driver::virtual_clock::VirtualClock;
+mod clock;
+mod hold;
+mod spawn;
+
+pub use clock::VirtualClock;
+pub use hold::{Hold, Tracked};
+pub use spawn::{Spawned, Task};

@@ -3,8 +3,6 @@
 //! Without it all of this is empty, and a sleep is no larger. Functions that need the engine take a
 //! way to get it: to look up the global one is a load, not made for nothing.
 
-#[cfg(all(feature = "pending", not(target_os = "none")))]
-pub use imp::Pending;
 pub(crate) use imp::{Armed, Watch};
 
 #[cfg(all(feature = "pending", not(target_os = "none")))]
@@ -13,24 +11,11 @@ mod imp {
     use alloc::vec::Vec;
     use core::fmt;
     use core::panic::Location;
-    use core::time::Duration;
 
     use crate::engine::Engine;
+    use crate::stats::Pending;
     use crate::sync::{Arc, Mutex, lock};
     use crate::tick::Tick;
-    use crate::time::Instant;
-
-    /// An armed timer, as [`Timer::pending`](crate::Timer::pending) lists it.
-    #[derive(Clone, Copy, Debug)]
-    #[non_exhaustive]
-    pub struct Pending {
-        /// Place in the program that made the sleep, or made the object around it.
-        pub place: &'static Location<'static>,
-        /// When it is due.
-        pub deadline: Instant,
-        /// Time since it was armed.
-        pub age: Duration,
-    }
 
     /// The armed sleeps of an engine, in the order they were armed in.
     pub(crate) struct Armed {

@@ -4,9 +4,10 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use crate::engine::calls::{self, Calls};
-use crate::engine::{DrivenBy, Engine, Histogram, Stats};
+use crate::engine::{DrivenBy, Engine};
 use crate::foreign::guarded;
 use crate::fork;
+use crate::stats::{Histogram, Stats};
 use crate::sync::unmodelled::AtomicU64;
 use crate::sync::{Ordering, StdArc};
 use crate::trace;

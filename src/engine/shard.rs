@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 use core::task::Waker;
 
 use crate::engine::entry::{Claim, Entry, State};
-use crate::engine::histogram::Histogram;
 use crate::engine::notify::Notify;
 use crate::engine::wake_batch::WakeBatch;
 use crate::platform::Wheel;
+use crate::stats::Histogram;
 use crate::tick::Tick;
 use crate::tolerance::{Due, Margin};
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]

@@ -14,7 +14,7 @@ use crate::driver::Bell;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 use crate::driver::wait_in_worker;
 #[cfg(not(target_os = "none"))]
-use crate::driver::{Driver, VirtualClock, watch_resumes};
+use crate::driver::{Driver, watch_resumes};
 #[cfg(not(any(
     target_os = "none",
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
@@ -34,6 +34,8 @@ use crate::sync::{Arc, StdArc};
 #[cfg(not(target_os = "none"))]
 use crate::timer::Timer;
 use crate::tolerance::Tolerance;
+#[cfg(not(target_os = "none"))]
+use crate::virtual_time::VirtualClock;
 
 /// Makes a [`Timer`] that differs from the process-wide one.
 ///

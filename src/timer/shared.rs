@@ -12,14 +12,15 @@ use crate::clock::Steps;
 use crate::deadline::Deadline;
 #[cfg(not(target_os = "none"))]
 use crate::driver;
-#[cfg(all(feature = "pending", not(target_os = "none")))]
-use crate::engine::Pending;
-use crate::engine::{Engine, Histogram, Stats};
+use crate::engine::Engine;
 #[cfg(not(target_os = "none"))]
 use crate::foreign::Running;
 use crate::handle::{EngineRef, Handle};
 use crate::interval::Interval;
 use crate::sleep::Sleep;
+#[cfg(all(feature = "pending", not(target_os = "none")))]
+use crate::stats::Pending;
+use crate::stats::{Histogram, Stats};
 use crate::sync::Arc;
 use crate::tick::Tick;
 use crate::time::Instant;

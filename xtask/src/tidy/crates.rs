@@ -85,13 +85,11 @@ const HOSTED: &[&str] = &[
     "engine/parker/",
     "driver/event_loop.rs",
     "driver/hidden.rs",
-    "driver/hold.rs",
-    "driver/spawn.rs",
     "driver/pacing.rs",
     "driver/resume.rs",
     "driver/task.rs",
     "driver/thread.rs",
-    "driver/virtual_clock.rs",
+    "virtual_time/",
 ];
 
 /// Crate without a rule of its own.
@@ -129,7 +127,6 @@ pub const CRATES: &[Crate] = &[
             "handle",
             "virtual_time",
             "driver",
-            "stats",
             "engine",
             "platform",
             "wheel",
@@ -137,6 +134,7 @@ pub const CRATES: &[Crate] = &[
             "tolerance",
             "tick",
             "deadline",
+            "stats",
             "trace",
             "error",
             "fork",

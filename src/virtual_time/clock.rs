@@ -9,12 +9,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::clock::{VirtualTime, saturating_add};
-use crate::driver::hold::{Hold, Holds, Tracked};
-use crate::driver::spawn::{self, Spawned, Task};
 use crate::engine::{Engine, Limits, WakeBatch, mixed};
 use crate::sync::{Arc, SetOnce, StdArc};
 use crate::tick::Tick;
 use crate::time::{Instant, SystemTime};
+use crate::virtual_time::hold::{Hold, Holds, Tracked};
+use crate::virtual_time::spawn::{self, Spawned, Task};
 
 /// A clock that stands still until it is moved, for simulations and for tests that do not wait for
 /// real time.

@@ -7,10 +7,10 @@ use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 
-use crate::driver::hold::{Holds, Tracked};
 use crate::foreign::guarded;
 use crate::fork::PerProcess;
 use crate::sync::{Mutex, MutexGuard, StdArc, lock};
+use crate::virtual_time::hold::{Holds, Tracked};
 
 pin_project! {
     /// A [`Tracked`] future for an executor to run. It sends its output.
