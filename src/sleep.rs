@@ -83,7 +83,7 @@ pub struct Sleep {
 const AHEAD_NANOS: u64 = 100_000;
 
 /// [`Sleep::claim`], taken apart.
-enum Place<'a> {
+enum Phase<'a> {
     Unarmed,
     Armed(&'a Entry),
     Completed,
@@ -244,11 +244,11 @@ impl Sleep {
     pub fn cancel(&mut self) -> bool {
         let engine = self.engine.get();
         let had_deadline = self.deadline != Tick::NEVER;
-        let waited = match self.place(engine) {
-            Place::Unarmed => true,
-            Place::Completed => false,
+        let waited = match self.phase(engine) {
+            Phase::Unarmed => true,
+            Phase::Completed => false,
             // Fired, if so, for a deadline before this one.
-            Place::Armed(entry) => {
+            Phase::Armed(entry) => {
                 may_be_early(engine, entry) && !engine.clock().has_passed(self.deadline)
             }
         };
@@ -372,13 +372,13 @@ impl Sleep {
         let old = core::mem::replace(&mut self.deadline, deadline);
         let engine = self.engine.get();
         self.watch.moved(|| engine, deadline);
-        match self.place(engine) {
-            Place::Unarmed | Place::Completed => {
+        match self.phase(engine) {
+            Phase::Unarmed | Phase::Completed => {
                 self.claim = None;
                 Notify::Nothing
             }
             // Without a tolerance, the entry has no margin.
-            Place::Armed(entry) => {
+            Phase::Armed(entry) => {
                 move_entry(engine, entry, Due::at(deadline), deadline >= old, caller)
             }
         }
@@ -416,21 +416,21 @@ impl Sleep {
     /// Moves the entry, if there is one, from when it was due to when it is.
     fn move_window(&self, old: Due, caller: Caller) -> Notify {
         let engine = self.engine.get();
-        let Place::Armed(entry) = self.place(engine) else { return Notify::Nothing };
+        let Phase::Armed(entry) = self.phase(engine) else { return Notify::Nothing };
         let due = self.due();
         let is_later = due.by >= old.by && entry.has_at_most(due.margin);
         move_entry(engine, entry, due, is_later, caller)
     }
 
     #[inline]
-    fn place(&self, engine: &Engine) -> Place<'_> {
+    fn phase(&self, engine: &Engine) -> Phase<'_> {
         match &self.claim {
             // A parent process's entry. Giving it back would take a lock, so it is not.
-            Some(claim) if !claim.is_mark() && engine.is_inherited() => Place::Unarmed,
+            Some(claim) if !claim.is_mark() && engine.is_inherited() => Phase::Unarmed,
             // SAFETY: it is not a mark, so `self.engine` made it.
-            Some(claim) if !claim.is_mark() => Place::Armed(unsafe { claim.entry() }),
-            Some(claim) if claim.is_spent() => Place::Completed,
-            _ => Place::Unarmed,
+            Some(claim) if !claim.is_mark() => Phase::Armed(unsafe { claim.entry() }),
+            Some(claim) if claim.is_spent() => Phase::Completed,
+            _ => Phase::Unarmed,
         }
     }
 
@@ -486,7 +486,7 @@ impl Sleep {
     /// in force.
     pub(crate) fn is_postponed(&self) -> bool {
         let engine = self.engine.get();
-        matches!(self.place(engine), Place::Armed(entry) if may_be_early(engine, entry))
+        matches!(self.phase(engine), Phase::Armed(entry) if may_be_early(engine, entry))
     }
 
     /// Returns whether the deadline in force has come, for the waker of a callback as it is woken:
@@ -497,7 +497,7 @@ impl Sleep {
     /// off](Self::split_off_entry). So this entry has to have fired too.
     pub(crate) fn has_come(&self, now: Tick) -> bool {
         let engine = self.engine.get();
-        let Place::Armed(entry) = self.place(engine) else { return false };
+        let Phase::Armed(entry) = self.phase(engine) else { return false };
         entry.state() == State::Fired && (!may_be_early(engine, entry) || now >= self.deadline)
     }
 
@@ -535,7 +535,7 @@ impl Sleep {
     #[inline]
     fn is_attended(&self, waker: &Waker) -> bool {
         let engine = self.engine.get();
-        let Place::Armed(entry) = self.place(engine) else { return false };
+        let Phase::Armed(entry) = self.phase(engine) else { return false };
         entry.state() == State::Queued
             && entry.has_waker(waker)
             && engine.is_attended(self.deadline)
@@ -577,10 +577,10 @@ impl Sleep {
         let deadline = self.deadline;
         loop {
             let engine = self.engine.get();
-            let entry = match self.place(engine) {
-                Place::Armed(entry) => entry,
-                Place::Completed => return Poll::Ready(()),
-                Place::Unarmed => return self.poll_unarmed(waker),
+            let entry = match self.phase(engine) {
+                Phase::Armed(entry) => entry,
+                Phase::Completed => return Poll::Ready(()),
+                Phase::Unarmed => return self.poll_unarmed(waker),
             };
             if entry.state() == State::Fired {
                 let trusted = !may_be_early(engine, entry);
@@ -666,11 +666,11 @@ impl Drop for Sleep {
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.place(self.engine.get()) {
-            Place::Unarmed => "unarmed",
-            Place::Armed(entry) if entry.state() == State::Fired => "fired",
-            Place::Armed(_) => "armed",
-            Place::Completed => "completed",
+        let state = match self.phase(self.engine.get()) {
+            Phase::Unarmed => "unarmed",
+            Phase::Armed(entry) if entry.state() == State::Fired => "fired",
+            Phase::Armed(_) => "armed",
+            Phase::Completed => "completed",
         };
         f.debug_struct("Sleep")
             .field("deadline", &self.engine.get().clock().show(self.deadline))
