@@ -12,7 +12,7 @@ use crate::wheel::{self, Allowance, Filed, Memory, Place, Timed, Turned};
 
 /// Part of an entry that the wheel holds. Atomic only because a wheel shares its entries: the owner
 /// of the queue alone reaches it.
-struct Entry {
+struct InWheel {
     deadline: AtomicU64,
     place: Place,
     /// Its index in the slab; plus [`LISTED`] while it is in [`ByDeadline::firsts`].
@@ -23,7 +23,7 @@ struct Entry {
 const LISTED: u32 = 1 << 31;
 const _: () = assert!(ENTRIES <= LISTED as usize);
 
-impl Entry {
+impl InWheel {
     fn new() -> Self {
         let (deadline, index) = (AtomicU64::new(0), AtomicU32::new(0));
         Self { deadline, place: Place::new(), index }
@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-impl Timed for Entry {
+impl Timed for InWheel {
     fn place(&self) -> &Place {
         &self.place
     }
@@ -77,7 +77,7 @@ const FIRSTS_MAX: usize = 1_024;
 
 /// A wheel of the places of entries.
 pub(super) struct ByDeadline {
-    wheel: Wheel<Entry>,
+    wheel: Wheel<InWheel>,
     /// The deadline that the wheel is being turned to, if there may be more entries of it.
     turning_to: Option<Tick>,
     /// The entries that are due first, in reverse order, since somebody asked for the first, and
@@ -117,7 +117,7 @@ impl ByDeadline {
     #[cold]
     fn note_filed(
         firsts: &mut Vec<(Tick, wheel::NodeKey)>,
-        wheel: &Wheel<Entry>,
+        wheel: &Wheel<InWheel>,
         deadline: Tick,
         key: wheel::NodeKey,
     ) {
@@ -156,7 +156,7 @@ impl Order for ByDeadline {
         if entry.deadline == Tick::NEVER {
             return;
         }
-        let key = self.wheel.store().allocate(Entry::new);
+        let key = self.wheel.store().allocate(InWheel::new);
         let filed = self.wheel.insert(key, entry.deadline, entry.deadline);
         self.wheel.value(key).set(entry.deadline, filed, index);
         entry.position = Some(key);
