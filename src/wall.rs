@@ -144,11 +144,11 @@ pub struct WallSleep {
     sleep: Sleep,
     target: SystemTime,
     key: Registration,
-    state: State,
+    state: WallState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum WallState {
     /// To be aimed by the next poll, and not registered.
     Idle,
     /// `sleep` is set for the target. `registered`: whether a waker is registered for steps.
@@ -162,7 +162,7 @@ impl WallSleep {
     /// `sleep` never ends so far.
     pub(crate) fn new(sleep: Sleep, target: SystemTime) -> Self {
         debug_assert!(sleep.deadline_tick() == Tick::NEVER);
-        Self { sleep, target, key: Registration::new(), state: State::Idle }
+        Self { sleep, target, key: Registration::new(), state: WallState::Idle }
     }
 
     /// Returns the target.
@@ -216,9 +216,9 @@ impl WallSleep {
     pub fn reset(&mut self, target: SystemTime) {
         self.target = target;
         match self.state {
-            State::Idle => {}
-            State::Waiting { registered } => self.aim(registered),
-            State::Completed => self.state = State::Idle,
+            WallState::Idle => {}
+            WallState::Waiting { registered } => self.aim(registered),
+            WallState::Completed => self.state = WallState::Idle,
         }
     }
 
@@ -254,31 +254,31 @@ impl WallSleep {
         let left = self.target.duration_since(clock.wall_now()).unwrap_or(Duration::ZERO);
         let delay = if registered { left } else { left.min(RECHECK) };
         self.sleep.reset_by(now.saturating_add(delay), |_| delay);
-        self.state = State::Waiting { registered };
+        self.state = WallState::Waiting { registered };
     }
 
     /// Registers the waker for steps of the wall clock, and sets the sleep for the target.
     fn prepare(&mut self, waker: &Waker) {
-        if self.state == (State::Waiting { registered: false }) {
+        if self.state == (WallState::Waiting { registered: false }) {
             return;
         }
         // Before the clock is read; see `Steps`.
         let steps = self.sleep.engine().clock().steps();
         let watch = steps.watch(&mut self.key, waker, Need::Rechecks);
-        if watch != Watch::Kept || self.state == State::Idle {
+        if watch != Watch::Kept || self.state == WallState::Idle {
             self.aim(watch != Watch::Unannounced);
         }
     }
 
     /// Ends the sleep, once a poll has found that the wall clock shows the target.
     fn complete(&mut self) {
-        self.leave(State::Completed);
+        self.leave(WallState::Completed);
         self.sleep.cancel();
     }
 
     /// Changes to `state`, and then forgets the waker: its drop is foreign code and may panic.
-    fn leave(&mut self, state: State) {
-        if std::mem::replace(&mut self.state, state) == (State::Waiting { registered: true }) {
+    fn leave(&mut self, state: WallState) {
+        if std::mem::replace(&mut self.state, state) == (WallState::Waiting { registered: true }) {
             self.clock().steps().forget(&self.key);
         }
     }
@@ -289,7 +289,7 @@ impl Future for WallSleep {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        while this.state != State::Completed {
+        while this.state != WallState::Completed {
             if this.is_elapsed() {
                 this.complete();
                 break;
@@ -298,8 +298,8 @@ impl Future for WallSleep {
             ready!(Pin::new(&mut this.sleep).poll(cx));
             // Time to look at the wall clock again, and to aim anew if it does not show the target.
             match this.state {
-                State::Waiting { registered: true } => this.aim(true),
-                _ => this.state = State::Idle,
+                WallState::Waiting { registered: true } => this.aim(true),
+                _ => this.state = WallState::Idle,
             }
         }
         Poll::Ready(())
@@ -309,22 +309,22 @@ impl Future for WallSleep {
 impl FusedFuture for WallSleep {
     /// Returns whether the sleep has completed and was not reset since.
     fn is_terminated(&self) -> bool {
-        self.state == State::Completed
+        self.state == WallState::Completed
     }
 }
 
 impl Drop for WallSleep {
     fn drop(&mut self) {
-        self.leave(State::Completed);
+        self.leave(WallState::Completed);
     }
 }
 
 impl fmt::Debug for WallSleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
-            State::Idle => "idle",
-            State::Waiting { .. } => "waiting",
-            State::Completed => "completed",
+            WallState::Idle => "idle",
+            WallState::Waiting { .. } => "waiting",
+            WallState::Completed => "completed",
         };
         f.debug_struct("WallSleep")
             .field("target", &self.clock().show_wall(self.target))
