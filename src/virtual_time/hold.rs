@@ -26,11 +26,11 @@ pub struct Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if !self.generation.is_past() {
-            let meeting = self.holds.meeting();
-            let mut state = lock(&meeting.state);
+            let monitor = self.holds.monitor();
+            let mut state = lock(&monitor.state);
             state.held -= 1;
             state.ended += u64::from(state.held == 0);
-            meeting.changed.notify_all(state);
+            monitor.changed.notify_all(state);
         }
     }
 }
@@ -43,22 +43,22 @@ impl fmt::Debug for Hold {
 
 /// The holds of one clock.
 #[derive(Clone)]
-pub(super) struct Holds(StdArc<PerProcess<Meeting>>);
+pub(super) struct Holds(StdArc<PerProcess<Monitor>>);
 
 /// State shared by the threads that hold a clock and the threads that wait to move it.
-struct Meeting {
-    state: Mutex<State>,
+struct Monitor {
+    state: Mutex<HoldCount>,
     /// Signalled when the last hold has gone, and when a future of `block_on` is woken.
     changed: Waiters,
 }
 
-impl Meeting {
+impl Monitor {
     fn new() -> Self {
-        Self { state: Mutex::new(State { held: 0, ended: 0 }), changed: Waiters::new() }
+        Self { state: Mutex::new(HoldCount { held: 0, ended: 0 }), changed: Waiters::new() }
     }
 }
 
-struct State {
+struct HoldCount {
     /// Holds alive.
     held: usize,
     /// Number of times that the last of them has gone.
@@ -67,21 +67,21 @@ struct State {
 
 impl Holds {
     pub(super) fn new() -> Self {
-        Self(StdArc::new(PerProcess::new(Meeting::new())))
+        Self(StdArc::new(PerProcess::new(Monitor::new())))
     }
 
-    fn meeting(&self) -> &Meeting {
-        self.0.get(|_| Meeting::new())
+    fn monitor(&self) -> &Monitor {
+        self.0.get(|_| Monitor::new())
     }
 
     pub(super) fn hold(&self) -> Hold {
-        lock(&self.meeting().state).held += 1;
+        lock(&self.monitor().state).held += 1;
         Hold { holds: self.clone(), generation: Generation::at_birth() }
     }
 
     /// Returns how many are alive.
     pub(super) fn count(&self) -> usize {
-        lock(&self.meeting().state).held
+        lock(&self.monitor().state).held
     }
 
     /// The future to be polled with this waker waits on these holds.
@@ -92,7 +92,7 @@ impl Holds {
 
 /// The waker of [`VirtualClock::block_on`](crate::virtual_time::VirtualClock::block_on).
 pub(super) struct Woken {
-    /// Written under the lock of the meeting.
+    /// Written under the lock of the monitor.
     flag: AtomicBool,
     holds: Holds,
 }
@@ -100,15 +100,15 @@ pub(super) struct Woken {
 impl Woken {
     /// Returns whether it was woken since it was last asked.
     pub(super) fn take(&self) -> bool {
-        let _order = lock(&self.holds.meeting().state);
+        let _order = lock(&self.holds.monitor().state);
         self.take_locked()
     }
 
     /// Waits until no hold is alive, and the last one has gone since `ended` was returned if that
     /// is given. Returns how often that happened so far; `None` if it was woken.
     pub(super) fn wait(&self, ended: Option<u64>) -> Option<u64> {
-        let meeting = self.holds.meeting();
-        let mut state = lock(&meeting.state);
+        let monitor = self.holds.monitor();
+        let mut state = lock(&monitor.state);
         loop {
             if self.take_locked() {
                 return None;
@@ -116,7 +116,7 @@ impl Woken {
             if state.held == 0 && ended != Some(state.ended) {
                 return Some(state.ended);
             }
-            state = meeting.changed.wait(state);
+            state = monitor.changed.wait(state);
         }
     }
 
@@ -128,11 +128,11 @@ impl Woken {
 
 impl Wake for Woken {
     fn wake(self: StdArc<Self>) {
-        let meeting = self.holds.meeting();
-        let order = lock(&meeting.state);
+        let monitor = self.holds.monitor();
+        let order = lock(&monitor.state);
         // ORDERING: Relaxed; the lock orders it.
         self.flag.store(true, Ordering::Relaxed);
-        meeting.changed.notify_all(order);
+        monitor.changed.notify_all(order);
     }
 }
 
