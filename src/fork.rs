@@ -36,7 +36,7 @@
 //! | `driver/bell.rs` | `Bell` | set once | has another, which is not set |
 //! | `virtual_time/hold.rs` | `Holds`: `state`, `changed` | mutex, condition | has others: none of its parent's holds |
 //! | `virtual_time/hold.rs` | `runnable` | mutex | has another: the future waits until it is polled |
-//! | `virtual_time/spawn.rs` | `Shared` | mutex | has another: no output of its parent's tasks comes |
+//! | `virtual_time/spawn.rs` | `Channel` | mutex | has another: no output of its parent's tasks comes |
 //! | `virtual_time/clock.rs` | `engine`, `nodes`, `next` | set once | finds it set or not, as the fork did |
 //! | `queue/by_deadline.rs` | `firsts` | set once | as that |
 //!

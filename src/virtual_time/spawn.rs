@@ -84,7 +84,7 @@ impl<F: Future> Future for Sending<F> {
 /// output was taken before.
 #[must_use = "futures do nothing unless polled or awaited"]
 pub struct Spawned<T, R> {
-    shared: Shared<T>,
+    channel: Channel<T>,
     handle: R,
 }
 
@@ -101,13 +101,13 @@ impl<T, R> Future for Spawned<T, R> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let waker = cx.waker().clone();
-        let mut slot = self.shared.slot();
-        if let Some(output) = slot.output.take() {
+        let mut outcome = self.channel.outcome();
+        if let Some(output) = outcome.output.take() {
             return Poll::Ready(output);
         }
-        let is_over = slot.is_over;
-        let old = slot.waker.replace(waker);
-        drop(slot);
+        let is_over = outcome.is_over;
+        let old = outcome.waker.replace(waker);
+        drop(outcome);
         drop(old);
         assert!(!is_over, "the task has panicked, was dropped, or its output was taken");
         Poll::Pending
@@ -129,27 +129,27 @@ pub(super) fn spawn<F: Future, R>(
     future: F,
     spawn: impl FnOnce(Task<F>) -> R,
 ) -> Spawned<F::Output, R> {
-    let shared = Shared(StdArc::new(PerProcess::new(Mutex::new(Slot::empty()))));
-    let sender = Sender { shared: Shared(StdArc::clone(&shared.0)), output: None };
+    let channel = Channel(StdArc::new(PerProcess::new(Mutex::new(Outcome::empty()))));
+    let sender = Sender { channel: Channel(StdArc::clone(&channel.0)), output: None };
     let sending = Sending { future, sender: Some(sender) };
     let handle = spawn(Task { tracked: Tracked::new(sending, holds) });
-    Spawned { shared, handle }
+    Spawned { channel, handle }
 }
 
-/// Sending end of a slot. The task is over once it is dropped, which sends the output if there is
+/// Sending end of a channel. The task is over once it is dropped, which sends the output if there is
 /// one.
 struct Sender<T> {
-    shared: Shared<T>,
+    channel: Channel<T>,
     output: Option<T>,
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        let mut slot = self.shared.slot();
-        slot.output = self.output.take();
-        slot.is_over = true;
-        let waker = slot.waker.take();
-        drop(slot);
+        let mut outcome = self.channel.outcome();
+        outcome.output = self.output.take();
+        outcome.is_over = true;
+        let waker = outcome.waker.take();
+        drop(outcome);
         if let Some(waker) = waker {
             // A panic may be unwinding, and another would abort.
             guarded(|| waker.wake());
@@ -158,9 +158,9 @@ impl<T> Drop for Sender<T> {
 }
 
 /// The output on its way. A child process has another, and none of its parent's tasks.
-struct Shared<T>(StdArc<PerProcess<Mutex<Slot<T>>>>);
+struct Channel<T>(StdArc<PerProcess<Mutex<Outcome<T>>>>);
 
-struct Slot<T> {
+struct Outcome<T> {
     output: Option<T>,
     /// Waker of the last poll, until it is woken.
     waker: Option<Waker>,
@@ -168,14 +168,14 @@ struct Slot<T> {
     is_over: bool,
 }
 
-impl<T> Slot<T> {
+impl<T> Outcome<T> {
     fn empty() -> Self {
         Self { output: None, waker: None, is_over: false }
     }
 }
 
-impl<T> Shared<T> {
-    fn slot(&self) -> MutexGuard<'_, Slot<T>> {
-        lock(self.0.get(|_| Mutex::new(Slot::empty())))
+impl<T> Channel<T> {
+    fn outcome(&self) -> MutexGuard<'_, Outcome<T>> {
+        lock(self.0.get(|_| Mutex::new(Outcome::empty())))
     }
 }
