@@ -42,7 +42,7 @@ use crate::tick::Tick;
 use crate::tolerance::{Slack, Tolerance};
 
 pub(crate) use alarm::{Alarm, Plan};
-pub(crate) use armed::{Armed, Watch};
+pub(crate) use armed::{Armed, Listing};
 use board::Board;
 use calls::Calls;
 pub(crate) use driven_by::*;

@@ -11,7 +11,7 @@ use futures_core::FusedFuture;
 
 use crate::clock::Clock;
 use crate::deadline::Deadline;
-use crate::engine::{Caller, Claim, Engine, Entry, Notify, State, Watch};
+use crate::engine::{Caller, Claim, Engine, Entry, Notify, State, Listing};
 use crate::handle::EngineRef;
 use crate::sync::{Arc, SpawnError};
 use crate::tick::Tick;
@@ -75,7 +75,7 @@ pub struct Sleep {
     /// `engine`.
     claim: Option<Claim>,
     /// Knows where the sleep was made, with the feature `pending`.
-    watch: Watch,
+    listing: Listing,
 }
 
 /// Shortest delay, in nanoseconds, for a first poll that may trust a parked driver. That poll comes
@@ -103,7 +103,7 @@ impl Sleep {
         let shared = engine.get();
         let deadline = deadline(shared.clock());
         let slack = shared.slack(|clock| clock.until(deadline));
-        Self { engine, deadline, slack, claim: None, watch: Watch::here() }
+        Self { engine, deadline, slack, claim: None, listing: Listing::here() }
     }
 
     /// Makes a sleep that ends `delay` from now.
@@ -115,7 +115,7 @@ impl Sleep {
         let deadline = now.saturating_add(delay);
         let slack = shared.slack(|_| delay);
         let claim = (deadline.nanos_since(now) >= AHEAD_NANOS).then_some(Claim::AHEAD);
-        Self { engine, deadline, slack, claim, watch: Watch::here() }
+        Self { engine, deadline, slack, claim, listing: Listing::here() }
     }
 
     /// Returns the deadline.
@@ -371,7 +371,7 @@ impl Sleep {
         }
         let old = core::mem::replace(&mut self.deadline, deadline);
         let engine = self.engine.get();
-        self.watch.moved(|| engine, deadline);
+        self.listing.moved(|| engine, deadline);
         match self.phase(engine) {
             Phase::Unarmed | Phase::Completed => {
                 self.claim = None;
@@ -406,7 +406,7 @@ impl Sleep {
     fn replace_window(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) -> Due {
         let old = self.due();
         self.deadline = deadline;
-        self.watch.moved(|| self.engine.get(), deadline);
+        self.listing.moved(|| self.engine.get(), deadline);
         if self.slack.is_share() {
             self.slack = self.engine.get().share_of(delay);
         }
@@ -441,7 +441,7 @@ impl Sleep {
     /// foreign code may panic.
     #[inline]
     fn disarm(&mut self, then: Option<Claim>, completed: bool) -> bool {
-        self.watch.disarmed(|| self.engine.get());
+        self.listing.disarmed(|| self.engine.get());
         match core::mem::replace(&mut self.claim, then) {
             Some(claim) if !claim.is_mark() => self.give_back(claim, completed),
             _ => false,
@@ -469,7 +469,7 @@ impl Sleep {
             engine.arm_within(self.due(), waker, caller)
         };
         self.claim = Some(claim);
-        self.watch.armed(|| self.engine.get(), self.deadline);
+        self.listing.armed(|| self.engine.get(), self.deadline);
         notify
     }
 
@@ -478,7 +478,7 @@ impl Sleep {
     fn leave_parents_engine(&mut self) {
         let engine = self.engine.current();
         self.claim = None;
-        self.watch.disarmed(|| self.engine.get());
+        self.listing.disarmed(|| self.engine.get());
         self.engine = engine;
     }
 
@@ -511,8 +511,8 @@ impl Sleep {
     /// call foreign code.
     pub(crate) fn split_off_entry(&mut self) -> impl Sized + use<> {
         let (engine, claim) = (self.engine.clone(), self.claim.take());
-        let watch = self.watch.split_off();
-        Self { engine, deadline: Tick::NEVER, slack: self.slack, claim, watch }
+        let listing = self.listing.split_off();
+        Self { engine, deadline: Tick::NEVER, slack: self.slack, claim, listing }
     }
 
     /// Leaves the sleep as if it had not been polled since it was given its deadline, in the engine
@@ -588,7 +588,7 @@ impl Sleep {
                     return self.complete();
                 }
                 let notify = engine.rearm(entry, self.due(), waker.clone());
-                self.watch.armed(|| self.engine.get(), deadline);
+                self.listing.armed(|| self.engine.get(), deadline);
                 return self.attend(notify);
             }
             if engine.clock().has_passed(deadline) {

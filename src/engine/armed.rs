@@ -3,7 +3,7 @@
 //! Without it all of this is empty, and a sleep is no larger. Functions that need the engine take a
 //! way to get it: to look up the global one is a load, not made for nothing.
 
-pub(crate) use imp::{Armed, Watch};
+pub(crate) use imp::{Armed, Listing};
 
 #[cfg(all(feature = "pending", not(target_os = "none")))]
 mod imp {
@@ -60,13 +60,13 @@ mod imp {
 
     /// The row of one sleep.
     #[derive(Debug)]
-    pub(crate) struct Watch {
+    pub(crate) struct Listing {
         place: &'static Location<'static>,
         /// Number of its row; 0 if there is none.
         row: u64,
     }
 
-    impl Watch {
+    impl Listing {
         #[track_caller]
         pub(crate) fn here() -> Self {
             Self { place: Location::caller(), row: 0 }
@@ -135,9 +135,9 @@ mod imp {
     }
 
     #[derive(Debug)]
-    pub(crate) struct Watch(());
+    pub(crate) struct Listing(());
 
-    impl Watch {
+    impl Listing {
         #[inline(always)]
         pub(crate) fn here() -> Self {
             Self(())
