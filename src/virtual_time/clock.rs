@@ -94,7 +94,7 @@ impl Drop for Node {
 }
 
 /// The earliest deadline of one timer.
-struct Due<'a> {
+struct NextTimer<'a> {
     /// Its tick by the clock that is moved.
     at: Tick,
     /// Deadline by the timer's own clock.
@@ -704,12 +704,12 @@ impl VirtualClock {
     }
 
     /// Finds the timer that is due first, until `last` by the clock that is moved.
-    fn earliest<'a>(&'a self, last: Tick) -> Option<Due<'a>> {
+    fn earliest<'a>(&'a self, last: Tick) -> Option<NextTimer<'a>> {
         let due = |(place, (time, engine)): (u64, (&'a VirtualTime, &'a Arc<Engine>))| {
             let deadline = engine.exact_earliest(time.own(last))?;
             let at = time.leaders(deadline);
             let turn = self.inner.seed.map_or(place, |seed| mixed(seed ^ at.raw() ^ mixed(place)));
-            Some(Due { at, deadline, turn, time, engine })
+            Some(NextTimer { at, deadline, turn, time, engine })
         };
         (0..).zip(self.timers()).filter_map(due).min_by_key(|due| (due.at, due.turn))
     }
