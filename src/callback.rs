@@ -10,7 +10,7 @@ use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
-use crate::callback::shared::{Handle, NewDeadline, Reset, Shared, When};
+use crate::callback::shared::{AnyCallback, NewDeadline, Reset, Shared, When};
 use crate::clock::Clock;
 use crate::deadline::Deadline;
 #[cfg(doc)]
@@ -134,7 +134,7 @@ pub fn unblock_signals() -> std::io::Result<()> {
 ///   has fired no further timer of the parent.
 #[must_use = "dropping a callback cancels it; `detach` keeps it"]
 pub struct Callback {
-    shared: StdArc<dyn Handle>,
+    shared: StdArc<dyn AnyCallback>,
     is_detached: bool,
 }
 

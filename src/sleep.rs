@@ -11,7 +11,7 @@ use futures_core::FusedFuture;
 
 use crate::clock::Clock;
 use crate::deadline::Deadline;
-use crate::engine::{Caller, Claim, Engine, Entry, Notify, State, Listing};
+use crate::engine::{Caller, Claim, Engine, Entry, Listing, Notify, State};
 use crate::handle::EngineRef;
 use crate::sync::{Arc, SpawnError};
 use crate::tick::Tick;

@@ -19,7 +19,7 @@ use crate::tick::Tick;
 use crate::time::Instant;
 
 /// Interface of a handle to a [`Shared`], whatever the function.
-pub(crate) trait Handle: Send + Sync {
+pub(crate) trait AnyCallback: Send + Sync {
     fn cancel(&self) -> bool;
 
     fn wait_for_call(&self);
@@ -59,7 +59,7 @@ pub(crate) struct NewDeadline {
 pub(crate) enum Reset {
     /// The function is called at the new deadline.
     Done,
-    /// It is, once [`Handle::arm`] has been called: the deadline before was never, another thread
+    /// It is, once [`AnyCallback::arm`] has been called: the deadline before was never, another thread
     /// is about to start the driver, or none could when it was armed last.
     Unarmed,
     /// It is not called again.
@@ -90,7 +90,7 @@ pub(crate) struct Shared<F> {
 /// ```
 ///
 /// A reset and a new period change the time in `Waiting` and in `Called`, and no stage. `arms`
-/// counts how often [`Handle::arm`] has armed the sleep, and wraps. A thread that has looked for a
+/// counts how often [`AnyCallback::arm`] has armed the sleep, and wraps. A thread that has looked for a
 /// driver compares it, because the sleep may have been taken out and armed again meanwhile.
 enum Stage<F> {
     /// The waker is in the entry of the sleep, or on its way from there; nowhere if the deadline
@@ -101,7 +101,7 @@ enum Stage<F> {
         /// Whether the sleep is armed, and a driver was seen to run since. Until then no reset
         /// returns that it was in time: the thread that has armed the sleep may be unable to start
         /// a driver, and takes it out again.
-        is_attended: bool,
+        has_driver: bool,
         arms: u32,
     },
     /// A thread calls the function, without the lock. The sleep is not armed.
@@ -189,12 +189,12 @@ impl When {
 }
 
 impl<F: FnMut(Call) + Send + 'static> Shared<F> {
-    /// Waits until [`arm`](Handle::arm) is called. The sleep of `when` is not armed.
+    /// Waits until [`arm`](AnyCallback::arm) is called. The sleep of `when` is not armed.
     pub(crate) fn new(when: When, function: F) -> Self {
         Self {
             engine: when.engine(),
             skips_ticks: when.skips_ticks(),
-            stage: Mutex::new(Stage::Waiting { when, function, is_attended: false, arms: 0 }),
+            stage: Mutex::new(Stage::Waiting { when, function, has_driver: false, arms: 0 }),
             over: Waiters::new(),
             generation: Generation::at_birth(),
         }
@@ -248,8 +248,8 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
     ) {
         // Under the lock, so that a cancel or a reset finds the function, and the sleep as it is.
         let notify = self.arm_sleep(when.sleep_mut());
-        let is_attended = notify.is_some();
-        *stage = Stage::Waiting { when, function, is_attended, arms };
+        let has_driver = notify.is_some();
+        *stage = Stage::Waiting { when, function, has_driver, arms };
         drop(stage);
         // It is the driver that calls this, so none has to be started.
         let _ = notify.map(|notify| self.engine.notify(notify));
@@ -266,7 +266,7 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
     fn unarm(&self) -> bool {
         let mut stage = lock(&self.stage);
         let entry = match &mut *stage {
-            Stage::Waiting { when, is_attended, .. } if !*is_attended => {
+            Stage::Waiting { when, has_driver, .. } if !*has_driver => {
                 when.sleep_mut().split_off_entry()
             }
             _ => return false,
@@ -340,7 +340,7 @@ impl<F: FnMut(Call) + Send + 'static> Wake for Shared<F> {
     }
 }
 
-impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
+impl<F: FnMut(Call) + Send + 'static> AnyCallback for Shared<F> {
     fn cancel(&self) -> bool {
         // A parent's lock may be held by a thread that is not there.
         if self.generation.is_past() {
@@ -381,10 +381,8 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
         // Before taking the lock: a clock may run foreign code.
         let delay = delay.unwrap_or_else(|| engine.delay_until(deadline));
         let mut stage = lock(&self.stage);
-        let (notify, is_attended) = match &mut *stage {
-            Stage::Waiting { when, is_attended, .. } => {
-                (when.move_to(deadline, delay), *is_attended)
-            }
+        let (notify, has_driver) = match &mut *stage {
+            Stage::Waiting { when, has_driver, .. } => (when.move_to(deadline, delay), *has_driver),
             Stage::Called { when: When::Every { interval, .. }, next, .. }
                 if *next != Next::Nothing =>
             {
@@ -396,12 +394,12 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
         drop(stage);
         // The driver of an armed sleep runs, or `arm` looks for it.
         let _ = self.engine.notify(notify);
-        if is_attended { Reset::Done } else { Reset::Unarmed }
+        if has_driver { Reset::Done } else { Reset::Unarmed }
     }
 
     fn arm(self: StdArc<Self>) -> Result<(), SpawnError> {
         let mut stage = lock(&self.stage);
-        while let Stage::Waiting { when, is_attended: false, arms, .. } = &mut *stage {
+        while let Stage::Waiting { when, has_driver: false, arms, .. } = &mut *stage {
             let sleep = when.sleep_mut();
             // Under the lock, and once, because there may be two resets.
             let notify = if sleep.is_unarmed() {
@@ -421,8 +419,8 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
             stage = lock(&self.stage);
             // Meanwhile another thread may have taken it out, and a third have armed it again. The
             // driver that was seen may have ended before that, so there is another look.
-            if let Stage::Waiting { when, is_attended, arms, .. } = &mut *stage {
-                *is_attended |= *arms == looked_for && !when.sleep().is_unarmed();
+            if let Stage::Waiting { when, has_driver, arms, .. } = &mut *stage {
+                *has_driver |= *arms == looked_for && !when.sleep().is_unarmed();
             }
         }
         Ok(())
