@@ -533,12 +533,12 @@ impl Sleep {
 
     /// Returns whether this poll may take the driver's word that the deadline is still to come.
     #[inline]
-    fn is_attended(&self, waker: &Waker) -> bool {
+    fn trusts_driver(&self, waker: &Waker) -> bool {
         let engine = self.engine.get();
         let Phase::Armed(entry) = self.phase(engine) else { return false };
         entry.state() == State::Queued
             && entry.has_waker(waker)
-            && engine.is_attended(self.deadline)
+            && engine.driver_covers(self.deadline)
             && !entry.count_poll()
     }
 
@@ -550,7 +550,7 @@ impl Sleep {
         }
         // A late driver wakes the sleep once it gets to the deadline that it is parked for.
         let trusts = self.claim.as_ref().is_some_and(Claim::is_ahead);
-        if !(trusts && engine.is_attended(self.deadline))
+        if !(trusts && engine.driver_covers(self.deadline))
             && engine.clock().has_passed(self.deadline)
         {
             return self.complete();
@@ -589,22 +589,22 @@ impl Sleep {
                 }
                 let notify = engine.rearm(entry, self.due(), waker.clone());
                 self.listing.armed(|| self.engine.get(), deadline);
-                return self.attend(notify);
+                return self.pending(notify);
             }
             if engine.clock().has_passed(deadline) {
                 return self.complete();
             }
             if entry.has_waker(waker) {
-                return self.attend(engine.attend(entry, false));
+                return self.pending(engine.ensure_driver(entry, false));
             }
             if engine.replace_waker(entry, waker.clone()) {
-                return self.attend(engine.attend(entry, true));
+                return self.pending(engine.ensure_driver(entry, true));
             }
         }
     }
 
     /// Pending, of an entry that is queued, once there is a driver for it.
-    fn attend(&self, notify: Notify) -> Poll<()> {
+    fn pending(&self, notify: Notify) -> Poll<()> {
         self.engine.notify(notify).unwrap_or_else(|error| cannot_start(error));
         Poll::Pending
     }
@@ -642,7 +642,7 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_unarmed() {
             self.poll_unarmed(cx.waker())
-        } else if self.is_attended(cx.waker()) {
+        } else if self.trusts_driver(cx.waker()) {
             Poll::Pending
         } else {
             self.poll_again(cx.waker())

@@ -128,7 +128,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<(), SpawnError> {
     });
     engine.alarm().stay_awake();
     Rc::clone(&turns).turn_soon(engine.clock().last_reading());
-    thread.parker.attend(Some(Rc::clone(&turns) as _));
+    thread.parker.install(Some(Rc::clone(&turns) as _));
     life.thread = Some(());
     drop(life);
     // Calls a subscriber. It may trap: nothing is left to do.
@@ -368,7 +368,7 @@ impl Turns {
         }
         if let DrivenBy::Thread(thread) = self.engine.driven_by() {
             lock(&thread.life).thread = None;
-            thread.parker.attend(None);
+            thread.parker.install(None);
         }
     }
 }

@@ -189,7 +189,7 @@ impl<R: Runtime> Future for DriverTask<R> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let engine = Arc::clone(&self.engine);
         let DrivenBy::Task(task) = engine.driven_by() else { return Poll::Ready(()) };
-        task.attend(cx.waker());
+        task.keep_waker(cx.waker());
         engine.count_wakeup();
         let mut this = self.project();
         let mut host = OnTask { engine: &engine, task };

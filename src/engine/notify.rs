@@ -94,7 +94,7 @@ impl Engine {
         not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")),
         allow(unused_variables, reason = "no host has waits")
     )]
-    pub(crate) fn attend(&self, entry: &Entry, anew: bool) -> Notify {
+    pub(crate) fn ensure_driver(&self, entry: &Entry, anew: bool) -> Notify {
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
         if OWN_WAITS {
             if let Some(key) = self.shards.at(0).lock().key_to_wait(entry, anew) {
@@ -114,7 +114,7 @@ impl Engine {
     /// turns a hand-driven engine may be the very loop that does not get to it, and so may an event
     /// loop. Where the clock counts suspend, a park may end late by that.
     #[inline]
-    pub(crate) fn is_attended(&self, deadline: Tick) -> bool {
+    pub(crate) fn driver_covers(&self, deadline: Tick) -> bool {
         !IN_EVENT_LOOP && self.parks_in_time && self.alarm.is_set_for(deadline)
     }
 

@@ -140,7 +140,7 @@ fn no_poll_trusts_a_parked_driver_if_the_clock_counts_suspend() {
         while !engine.clock().has_passed(sleep.deadline_tick()) {
             std::hint::spin_loop();
         }
-        assert_eq!(engine.is_attended(sleep.deadline_tick()), !counts_suspend);
+        assert_eq!(engine.driver_covers(sleep.deadline_tick()), !counts_suspend);
         assert_eq!(poll(&mut sleep).is_ready(), counts_suspend);
     }
 }

@@ -39,7 +39,7 @@ impl TaskDriver {
     }
 
     /// Keeps the waker of a poll. To be called before the poll scans.
-    pub(crate) fn attend(&self, waker: &Waker) {
+    pub(crate) fn keep_waker(&self, waker: &Waker) {
         let mut kept = lock(&self.waker);
         if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
             drop(kept);

@@ -167,7 +167,7 @@ impl Parker {
     }
 
     /// Makes [`unpark`](Self::unpark) call `event_loop`, or nothing.
-    pub(crate) fn attend(&self, event_loop: Option<Rc<dyn EventLoop>>) {
+    pub(crate) fn install(&self, event_loop: Option<Rc<dyn EventLoop>>) {
         let old = std::mem::replace(&mut *lock(&self.event_loop), event_loop);
         drop(old);
     }
