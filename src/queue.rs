@@ -181,14 +181,14 @@ pub(crate) trait Order {
     fn file<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32);
 
     /// Takes the entry at `index` out.
-    fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32);
+    fn remove<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32);
 
     /// Takes the first entry out, if it is due at `now`. `now` never goes back, and no deadline
     /// before it is filed later.
     fn take_due<T>(&mut self, slab: &mut Slab<T, Self::Position>, now: Tick) -> Option<u32>;
 
     /// No later than any deadline, at the price of a look; [`Tick::NEVER`] if nothing expires. If
-    /// it is not the earliest deadline, it belongs to an entry withdrawn.
+    /// it is not the earliest deadline, it belongs to a removed entry.
     fn bound<T>(&mut self, slab: &Slab<T, Self::Position>) -> Tick;
 
     /// The earliest deadline itself.
@@ -290,7 +290,7 @@ impl<T, O: Order> Queue<T, O> {
     pub(crate) fn reset(&mut self, key: &Key, deadline: Tick) -> bool {
         let Some(index) = self.slab.find(key) else { return false };
         self.waiter.bring_forward(deadline);
-        self.order.withdraw(&mut self.slab, index);
+        self.order.remove(&mut self.slab, index);
         self.slab.entry_mut(index).deadline = deadline;
         self.order.file(&mut self.slab, index);
         true
@@ -302,7 +302,7 @@ impl<T, O: Order> Queue<T, O> {
         if self.slab.len() == 1 {
             self.waiter.end();
         }
-        self.order.withdraw(&mut self.slab, index);
+        self.order.remove(&mut self.slab, index);
         Some(self.take(index))
     }
 

@@ -452,7 +452,7 @@ impl Sleep {
     fn give_back(&self, claim: Claim, completed: bool) -> bool {
         let engine = self.engine.get();
         // SAFETY: the claim was the sleep's and is not a mark, so `self.engine` made it.
-        !engine.is_inherited() && unsafe { engine.withdraw(claim, completed) }
+        !engine.is_inherited() && unsafe { engine.remove(claim, completed) }
     }
 
     /// Arms the sleep, which is not armed and has a deadline, in the engine of this process. Returns

@@ -24,7 +24,7 @@ impl Engine {
     #[cfg(not(target_os = "none"))]
     pub(crate) fn left_at_close(&self) -> Option<usize> {
         // ORDERING: Relaxed; the fence of the scan orders it, as `close` says. Before any shard is
-        // found empty; see `withdraw`.
+        // found empty; see `remove`.
         self.closed.load(Ordering::Relaxed).then(|| self.pending())
     }
 

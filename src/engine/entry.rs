@@ -36,8 +36,8 @@ const POLL: u8 = 2;
 /// ```text
 /// Idle   --arm, by the sleep-->      Queued   the waker moves in
 /// Queued --fire, by the driver-->    Fired    the waker moves out
-/// Queued --withdraw, by the sleep--> Idle     the waker moves out
-/// Fired  --withdraw, by the sleep--> Idle
+/// Queued --remove, by the sleep--> Idle     the waker moves out
+/// Fired  --remove, by the sleep--> Idle
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -237,7 +237,7 @@ impl Entry {
     /// Queued or Fired to Idle, giving the waker if there was one. Under the shard's lock; `seen`
     /// is its state there.
     #[inline]
-    pub(crate) fn withdraw(&self, seen: State) -> Option<Waker> {
+    pub(crate) fn remove(&self, seen: State) -> Option<Waker> {
         let waker = (seen == State::Queued).then(|| self.take_waker());
         self.set(State::Idle);
         waker
@@ -306,7 +306,7 @@ unsafe impl Sync for Entry {}
 /// A sleep's claim on an entry: while there is one, the entry stays where it is.
 ///
 /// There is one claim to an entry, since it is neither `Clone` nor `Copy`, and
-/// [`Shard::withdraw`](super::shard::Shard::withdraw) takes it by value. So an entry is not given
+/// [`Shard::remove`](super::shard::Shard::remove) takes it by value. So an entry is not given
 /// back twice, and no reference to it outlives its claim. A claim that is dropped leaks its entry,
 /// no more.
 pub(crate) struct Claim(NonNull<Entry>);

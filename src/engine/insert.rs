@@ -118,7 +118,7 @@ impl Engine {
     ///
     /// The claim was made by this engine, and is not a [mark](Claim::is_mark).
     #[inline(always)]
-    pub(crate) unsafe fn withdraw(&self, claim: Claim, completed: bool) -> bool {
+    pub(crate) unsafe fn remove(&self, claim: Claim, completed: bool) -> bool {
         // SAFETY: as the caller says; this engine is alive.
         let entry = unsafe { claim.entry() };
         // Before the lock: the host's function is foreign code.
@@ -127,7 +127,7 @@ impl Engine {
         let mut shard = self.shard_of(entry);
         let seen = entry.state();
         // SAFETY: the entry itself names its shard.
-        let waker = unsafe { shard.withdraw(claim, seen, completed) };
+        let waker = unsafe { shard.remove(claim, seen, completed) };
         // ORDERING: Relaxed; the shard's lock orders this load. If a driver that has read `closed`
         // counts what is pending here after us, it finds nothing. If before, we read what it has
         // read, or a later value. Loom `last_cancel_races_close`.

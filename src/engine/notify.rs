@@ -33,7 +33,7 @@ pub(crate) enum Notify {
     NotEarliest(Tick),
     /// Unpark the driver.
     Unpark,
-    /// Start the driver. An insert that cannot have that done is to be withdrawn.
+    /// Start the driver. An insert that cannot have that done is to be removed.
     Start,
     /// The same, and begin a wait of the host's for the entry of this key alone.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]

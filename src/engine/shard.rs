@@ -237,7 +237,7 @@ impl Shard {
     ///
     /// The claim is on an entry of this shard.
     #[inline(always)]
-    pub(crate) unsafe fn withdraw(
+    pub(crate) unsafe fn remove(
         &mut self,
         claim: Claim,
         seen: State,
@@ -245,7 +245,7 @@ impl Shard {
     ) -> Option<Waker> {
         // SAFETY: as the caller says; the shard is there, and so is its engine.
         let entry = unsafe { claim.entry() };
-        let waker = entry.withdraw(seen);
+        let waker = entry.remove(seen);
         // No reference to the entry is used once it is discarded or released: its memory may be
         // freed then.
         if seen == State::Queued {
@@ -362,11 +362,11 @@ mod tests {
             .collect()
     }
 
-    fn withdraw(shard: &mut Shard, claim: Claim) {
+    fn remove(shard: &mut Shard, claim: Claim) {
         // SAFETY: the shard is alive, and the claim is its own.
         let seen = unsafe { claim.entry() }.state();
         // SAFETY: as above.
-        drop(unsafe { shard.withdraw(claim, seen, false) });
+        drop(unsafe { shard.remove(claim, seen, false) });
     }
 
     /// Several chunks of entries.
@@ -380,7 +380,7 @@ mod tests {
         // In no order.
         while !claims.is_empty() {
             let index = claims.len() * 7 / 11;
-            withdraw(&mut shard, claims.swap_remove(index));
+            remove(&mut shard, claims.swap_remove(index));
         }
         assert_eq!(shard.turn(Tick::ORIGIN, &mut batch).0, Turned::Completely);
         assert_eq!(shard.pending(), 0);
@@ -390,7 +390,7 @@ mod tests {
             assert_eq!(batch.wake_all(|_| ()), 0);
         }
         for claim in claims {
-            withdraw(&mut shard, claim);
+            remove(&mut shard, claim);
         }
         assert_eq!(shard.turn(Tick::LAST, &mut batch).0, Turned::Completely);
         assert_eq!(shard.counters.fired, BURST);
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(shard.turn(Tick::LAST, &mut batch).0, Turned::Partly);
         assert_eq!(batch.len(), crate::engine::wake_batch::BATCH);
         for claim in claims {
-            withdraw(&mut shard, claim);
+            remove(&mut shard, claim);
         }
     }
 
@@ -422,7 +422,7 @@ mod tests {
         let turns = (1..).find(|_| shard.turn(after(BEGINS), &mut batch).0 == Turned::Completely);
         assert_eq!((turns, batch.len()), (Some(1_000 / MOVES + 1), 0));
         for claim in claims {
-            withdraw(&mut shard, claim);
+            remove(&mut shard, claim);
         }
     }
 
@@ -431,11 +431,11 @@ mod tests {
         let mut shard = Shard::new(Tick::ORIGIN);
         let mut claims = armed(&mut shard, 2).into_iter();
         let earliest = shard.earliest();
-        withdraw(&mut shard, claims.next().expect("the first"));
+        remove(&mut shard, claims.next().expect("the first"));
         assert_eq!(shard.earliest(), earliest);
         assert_eq!(shard.turn(earliest, &mut WakeBatch::new()).0, Turned::Completely);
         assert!(shard.earliest() > earliest);
-        withdraw(&mut shard, claims.next().expect("the second"));
+        remove(&mut shard, claims.next().expect("the second"));
     }
 
     #[test]
@@ -446,7 +446,7 @@ mod tests {
         let window =
             |from, span| Due::within(after(from), Slack::fixed(Duration::from_micros(span)));
         let exact = shard.arm(0, Due::at(after(1 << 30)), Waker::noop().clone()).0;
-        let [fired, reset, withdrawn, alone] =
+        let [fired, reset, removed, alone] =
             [(100, 100), (10_000, 10_000), (50_000, 40_000), (600, 300)]
                 .map(|(from, span)| shard.arm(0, window(from, span), Waker::noop().clone()).0);
         assert_eq!(shard.opens(), window(100, 100).from());
@@ -457,12 +457,12 @@ mod tests {
         let later = after(1 << 29);
         assert_eq!(shard.refile(resets, Due::at(later)), Notify::NotEarliest(later));
         assert!(shard.fire(fires, after(700)).is_some());
-        withdraw(&mut shard, withdrawn);
+        remove(&mut shard, removed);
         assert_eq!(shard.turn(after(1_000), &mut batch).0, Turned::Completely);
         assert_eq!(shard.opens(), Tick::NEVER);
         assert_eq!(batch.wake_all(|_| ()), 0);
         for claim in [exact, fired, reset, alone] {
-            withdraw(&mut shard, claim);
+            remove(&mut shard, claim);
         }
     }
 
@@ -477,7 +477,7 @@ mod tests {
         let soon = shard.arm(0, Due::at(after(20)), Waker::noop().clone()).0;
         assert_eq!(shard.exact_earliest(), Some(after(20)));
         for claim in [ahead, soon] {
-            withdraw(&mut shard, claim);
+            remove(&mut shard, claim);
         }
     }
 
@@ -497,7 +497,7 @@ mod tests {
             assert_eq!(shard.earliest(), if next == 0 { Tick::NEVER } else { after(next) });
         }
         for claim in claims {
-            withdraw(&mut shard, claim);
+            remove(&mut shard, claim);
         }
     }
 }

@@ -166,7 +166,7 @@ impl Order for ByDeadline {
     }
 
     #[inline]
-    fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32) {
+    fn remove<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32) {
         let Item { deadline, position, .. } = slab.entry_mut(index);
         if let Some(key) = position.take() {
             let entry = self.wheel.value(key);
@@ -189,7 +189,7 @@ impl Order for ByDeadline {
                 None if self.wheel.next_due()? > now => return None,
                 None => match self.wheel.first_due()? {
                     earliest if earliest <= now => earliest,
-                    // The bound belonged to an entry withdrawn. Entries ahead are filed finely, so
+                    // The bound belonged to a removed entry. Entries ahead are filed finely, so
                     // that the next such bound is not found out by a walk past them all again.
                     _ => {
                         self.turn(now, usize::MAX);
@@ -266,7 +266,7 @@ mod tests {
             walks += usize::from(order.firsts.get().is_none());
             let Some(first) = order.first(slab) else { break };
             assert_eq!(order.first(slab), Some(first));
-            order.withdraw(slab, first);
+            order.remove(slab, first);
             deadlines.push(slab.remove(first).deadline.raw() - BEGINS);
         }
         (deadlines, walks)
@@ -292,7 +292,7 @@ mod tests {
         let added: Vec<_> = (0..COUNT).map(|n| n * 13 % COUNT * 10 + 5).collect();
         let inserted: Vec<_> = added.iter().map(|n| insert(&mut order, &mut slab, *n)).collect();
         for index in inserted.iter().step_by(3) {
-            order.withdraw(&mut slab, *index);
+            order.remove(&mut slab, *index);
             slab.remove(*index);
         }
         let known = order.firsts.get().expect("some are left").len();
@@ -314,7 +314,7 @@ mod tests {
         let known = order.firsts.get().expect("they are known");
         assert!(size_of_val(&known[0]) * known.capacity() <= 32 << 10, "as `peek` says");
         // It may be known no more, and leaves all the same.
-        order.withdraw(&mut slab, first);
+        order.remove(&mut slab, first);
         slab.remove(first);
         let left = (0..2 * COUNT).filter(|deadline| *deadline != COUNT);
         assert_eq!(drain(&mut order, &mut slab).0, left.collect::<Vec<_>>());
@@ -328,7 +328,7 @@ mod tests {
         let mut places = Vec::new();
         for _ in 0..6 {
             let first = order.first(&slab).expect("many are left");
-            order.withdraw(&mut slab, first);
+            order.remove(&mut slab, first);
             places.push(first);
         }
         assert_eq!(places, [0, 1, 2, 3, inserted, 4]);
@@ -342,7 +342,7 @@ mod tests {
             let mut places = Vec::new();
             while let Some(first) = order.first(&slab) {
                 assert!(order.firsts.get().is_none(), "memory was allocated");
-                order.withdraw(&mut slab, first);
+                order.remove(&mut slab, first);
                 places.push(first);
             }
             assert!(places.iter().copied().eq(0..40 * entries_of_slot as u32));
@@ -350,10 +350,10 @@ mod tests {
         // Nor where removed entries share it.
         let (mut order, mut slab) = filled((0..20).chain([1 << 36]));
         for index in 0..19 {
-            order.withdraw(&mut slab, index);
+            order.remove(&mut slab, index);
         }
         assert_eq!(order.first(&slab), Some(19));
-        order.withdraw(&mut slab, 19);
+        order.remove(&mut slab, 19);
         assert_eq!(order.first(&slab), Some(20));
         assert!(order.firsts.get().is_none());
     }
@@ -372,11 +372,11 @@ mod tests {
         let known = order.first(&slab).expect("there are some");
         assert_eq!(known, 0);
         let last = insert(&mut order, &mut slab, 7);
-        order.withdraw(&mut slab, 0);
+        order.remove(&mut slab, 0);
         order.file(&mut slab, 0);
         let mut places = Vec::new();
         while let Some(first) = order.first(&slab) {
-            order.withdraw(&mut slab, first);
+            order.remove(&mut slab, first);
             places.push(first);
         }
         assert_eq!(places, (1..=last).chain([0]).collect::<Vec<_>>());

@@ -258,7 +258,7 @@ impl Order for ByArrival {
     }
 
     #[inline]
-    fn withdraw<T>(&mut self, slab: &mut Slab<T, Neighbours>, index: u32) {
+    fn remove<T>(&mut self, slab: &mut Slab<T, Neighbours>, index: u32) {
         let Neighbours { prev, next } = core::mem::take(&mut slab.entry_mut(index).position);
         match prev {
             NO_SLOT => self.front = next,
@@ -273,7 +273,7 @@ impl Order for ByArrival {
     #[inline]
     fn take_due<T>(&mut self, slab: &mut Slab<T, Neighbours>, now: Tick) -> Option<u32> {
         let front = self.first(slab).filter(|front| slab.entry(*front).deadline <= now)?;
-        self.withdraw(slab, front);
+        self.remove(slab, front);
         Some(front)
     }
 
