@@ -1,10 +1,10 @@
 //! Calls of wakers and callbacks, and the time that they take.
 //!
 //! To read the clock around each would cost as much as a third of its fire. So wakers that follow
-//! each other in a crowd are measured a few at a time, for as long as they are brisk, and each by
+//! each other in a crowd are measured a few at a time, for as long as they are quick, and each by
 //! itself once they are not. After each the coarse clock is read, which takes an eighth of the
 //! time, and once it has moved on, the few end there: two that take long are never among them. So a
-//! slow one is off by the brisk ones before it at most, less than a step of that clock. Where there
+//! slow one is off by the quick ones before it at most, less than a step of that clock. Where there
 //! is none, each is measured by itself.
 
 use core::time::Duration;
@@ -20,15 +20,15 @@ use crate::tick::{Tick, saturated_nanos};
 pub(crate) const LIMIT: Duration = Duration::from_millis(100);
 
 /// Wakers that are measured together, at most. Each batch begins with one, and twice as many follow
-/// while they are brisk. So a crowd that stops being brisk in the middle of a batch is off by that
-/// many calls, once, and a crowd that never is brisk by none.
+/// while they are quick. So a crowd that stops being quick in the middle of a batch is off by that
+/// many calls, once, and a crowd that never is quick by none.
 const TOGETHER_MAX: usize = 64;
 
 /// A batch is measured in no fewer parts, down to one waker each, so that few are exact.
 const PARTS: usize = 8;
 
-/// Wakers are brisk that take no longer than this, on average.
-const BRISK_NS: u64 = 10_000;
+/// Wakers are quick that take no longer than this, on average.
+const QUICK_NS: u64 = 10_000;
 
 /// With a lower limit each waker is measured by itself: several that are not slow might exceed it
 /// together before the coarse clock moves on, each 10 ms or more often.
@@ -127,7 +127,7 @@ impl Calls {
             slow += u64::from(took_ns > self.limit_ns);
             began = ended;
             self.begin(ended.raw());
-            together = if took_ns > BRISK_NS * woken as u64 { 1 } else { most.min(2 * woken) };
+            together = if took_ns > QUICK_NS * woken as u64 { 1 } else { most.min(2 * woken) };
             woken = 0;
             if together > 1 {
                 shown = coarse();
@@ -235,31 +235,31 @@ mod tests {
         (measured.slow, measured.longest_ns, readings.get())
     }
 
-    const BRISK: u64 = 1_000;
+    const QUICK: u64 = 1_000;
     const MS: u64 = 1_000_000;
     const LIMIT: Duration = Duration::from_millis(100);
 
     #[test]
-    fn two_long_calls_that_follow_brisk_ones_are_two() {
+    fn two_long_calls_that_follow_quick_ones_are_two() {
         for (first, second) in [(0, 1), (15, 16), (70, 80), (300, 301), (300, 362), (510, 511)] {
             for (long, slow) in [(60 * MS, 0), (99 * MS, 0), (101 * MS, 2), (200 * MS, 2)] {
-                let span = |n| if n == first || n == second { long } else { BRISK };
+                let span = |n| if n == first || n == second { long } else { QUICK };
                 let (found, longest, _) = wake(LIMIT, true, span);
                 assert_eq!(found, slow, "{long} ns at {first} and {second}");
-                assert!((long..=long + 63 * BRISK).contains(&longest), "{longest} of {long} ns");
+                assert!((long..=long + 63 * QUICK).contains(&longest), "{longest} of {long} ns");
                 assert_eq!(wake(LIMIT, false, span), (slow, long, 513), "each by itself");
             }
         }
     }
 
     #[test]
-    fn brisk_calls_are_measured_together_unless_they_could_exceed_the_limit() {
-        let (slow, longest, readings) = wake(LIMIT, true, |_| BRISK);
-        assert!((slow, longest) == (0, 64 * BRISK) && readings < 20, "{longest} ns, {readings}");
+    fn quick_calls_are_measured_together_unless_they_could_exceed_the_limit() {
+        let (slow, longest, readings) = wake(LIMIT, true, |_| QUICK);
+        assert!((slow, longest) == (0, 64 * QUICK) && readings < 20, "{longest} ns, {readings}");
         // Of the next longer ones, no two would be slow by themselves.
         let limit = Duration::from_nanos(TOGETHER_LIMIT_NS - 1);
-        assert_eq!(wake(limit, true, |_| BRISK), (0, BRISK, 513));
-        // Calls that are not brisk are measured one by one.
-        assert_eq!(wake(LIMIT, true, |_| 4 * BRISK_NS), (0, 4 * BRISK_NS, 513));
+        assert_eq!(wake(limit, true, |_| QUICK), (0, QUICK, 513));
+        // Calls that are not quick are measured one by one.
+        assert_eq!(wake(LIMIT, true, |_| 4 * QUICK_NS), (0, 4 * QUICK_NS, 513));
     }
 }
