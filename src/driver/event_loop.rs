@@ -118,7 +118,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<(), SpawnError> {
         on_wait: if OWN_WAITS { Turns::wait_handler(turns) } else { JsValue::UNDEFINED },
         waits: Cell::new(0),
         counts_nesting: Cell::new(false),
-        hop: Cell::new(None),
+        macrotask: Cell::new(None),
         is_sent: Cell::new(false),
         while_hidden: thread
             .parker
@@ -189,8 +189,8 @@ struct Turns {
     /// True if the last timeout was a number, as in browsers.
     counts_nesting: Cell<bool>,
     /// Made for the second timeout that is set in a browser; gone while nothing is waited for.
-    hop: Cell<Option<Rc<Hop>>>,
-    /// True while a message of the hop is on its way.
+    macrotask: Cell<Option<Rc<Macrotask>>>,
+    /// True while a message of the macrotask is on its way.
     is_sent: Cell<bool>,
     /// Takes the milliseconds of each wait, for what ends it while the page is hidden; `None` once
     /// there are no more.
@@ -293,12 +293,12 @@ impl Turns {
         self.expected.set(next.max(now));
         self.next.set(next);
         if next == Tick::NEVER {
-            self.hop.set(None);
+            self.macrotask.set(None);
             return;
         }
-        match self.hop() {
+        match self.macrotask() {
             // Its handler sets the timeout for the tick that is the next by then.
-            Some(hop) if !self.is_sent.replace(true) => hop.sender.post_message(&JsValue::NULL),
+            Some(macrotask) if !self.is_sent.replace(true) => macrotask.sender.post_message(&JsValue::NULL),
             Some(_) => {}
             None => self.set_timeout(),
         }
@@ -306,16 +306,16 @@ impl Turns {
 
     /// Returns the message to send before a timeout is set. `None` if that is of no use here, or
     /// cannot be done.
-    fn hop(self: &Rc<Self>) -> Option<Rc<Hop>> {
+    fn macrotask(self: &Rc<Self>) -> Option<Rc<Macrotask>> {
         if !self.counts_nesting.get() {
             return None;
         }
-        let hop = self.hop.take().or_else(|| {
+        let macrotask = self.macrotask.take().or_else(|| {
             self.is_sent.set(false);
-            Hop::to(self).map(Rc::new)
+            Macrotask::to(self).map(Rc::new)
         });
-        self.hop.set(hop.clone());
-        hop
+        self.macrotask.set(macrotask.clone());
+        macrotask
     }
 
     /// Sets the timeout, unless nothing has to be waited for any more.
@@ -410,12 +410,12 @@ fn milliseconds(now: Tick, due: Tick) -> i32 {
 }
 
 /// A message from the event loop to itself, in whose handler a timeout is set.
-struct Hop {
+struct Macrotask {
     sender: MessagePort,
     receiver: MessagePort,
 }
 
-impl Hop {
+impl Macrotask {
     /// Opens a channel. `None` if the host has none.
     fn to(turns: &Rc<Turns>) -> Option<Self> {
         let channel = MessageChannel::new().ok()?;
@@ -429,7 +429,7 @@ impl Hop {
     }
 }
 
-impl Drop for Hop {
+impl Drop for Macrotask {
     fn drop(&mut self) {
         // A message that is on its way is for nothing.
         self.receiver.set_onmessage(&JsValue::NULL);
