@@ -171,7 +171,7 @@ extern crate alloc;
 
 #[cfg(target_has_atomic = "ptr")]
 pub mod callback;
-#[cfg_attr(target_os = "none", path = "clock/given.rs")]
+#[cfg_attr(target_os = "none", path = "clock/user.rs")]
 mod clock;
 pub mod compat;
 pub mod deadline;

@@ -298,7 +298,9 @@ impl Turns {
         }
         match self.macrotask() {
             // Its handler sets the timeout for the tick that is the next by then.
-            Some(macrotask) if !self.is_sent.replace(true) => macrotask.sender.post_message(&JsValue::NULL),
+            Some(macrotask) if !self.is_sent.replace(true) => {
+                macrotask.sender.post_message(&JsValue::NULL)
+            }
             Some(_) => {}
             None => self.set_timeout(),
         }

@@ -28,7 +28,7 @@ impl Builder {
     ) -> (Timer, Driver) {
         let (bell, driven_by) = super::by_hand(unpark);
         // More shards would gain nothing: a critical section locks them all.
-        let timer = Timer::of(self.engine(Clock::given(now), 1, driven_by));
+        let timer = Timer::of(self.engine(Clock::of_user(now), 1, driven_by));
         let driver = Driver::new(timer.clone(), bell);
         (timer, driver)
     }

@@ -15,7 +15,7 @@ pub(crate) struct Clock(StdArc<dyn Fn() -> Instant + Send + Sync>);
 
 impl Clock {
     /// Reads `now`: foreign code, called with no lock held.
-    pub(crate) fn given(now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+    pub(crate) fn of_user(now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         let now: Box<dyn Fn() -> Instant + Send + Sync> = Box::new(now);
         Self(now.into())
     }
@@ -78,6 +78,6 @@ impl Clock {
 
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("given")
+        f.write_str("user")
     }
 }
