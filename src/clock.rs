@@ -24,7 +24,7 @@
 //! | the time of a turn, and of each shard and lateness in it | `Engine::pass` | one reading for all | makes the turn as late as it was held |
 //! | the birth of an engine and of its wheels | `Engine::new` | one reading | changes nothing |
 //! | the present and a delay | `Sleep::after`, `reset_after` | one reading | makes the deadline as late |
-//! | the present, and the start of a wait of a given length | `Parker::park`, `Bell::set`, a browser's `setTimeout`, `Driver::max_wait`, the pacer's naps | nothing; the next wait is reckoned anew | makes this one end as late as it was held |
+//! | the present, and the start of a wait of a given length | `Parker::park`, `TimerFd::set`, a browser's `setTimeout`, `Driver::max_wait`, the pacer's naps | nothing; the next wait is reckoned anew | makes this one end as late as it was held |
 //! | the wall time that a cron backlog was found at, and its delivery | `Ticks::poll_tick` of tourbillon-cron | a wall that was set back in between is waited for | changes nothing |
 //! | the beginning and the end of a pass, or of a call, for lag and length | `Pass::report`, `Calls` | the distance is the measured value | counts as part of it |
 

@@ -8,7 +8,6 @@
 //! `Builder::build_on` (not in browsers) makes a timer on a `Runtime`: a task of the runtime drives
 //! it, in the runtime's own time.
 
-mod bell;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 mod hidden;
 mod manual;
@@ -27,10 +26,8 @@ mod task;
 )]
 #[cfg_attr(target_os = "none", path = "driver/no_thread.rs")]
 mod thread;
+mod timer_fd;
 
-pub(crate) use bell::Bell;
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, tourbillon_model))))]
-pub use bell::TurnFd;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 pub(crate) use hidden::wait_in_worker;
 pub use manual::{Budget, Driver, Turn};
@@ -49,3 +46,6 @@ pub use task::{DriverTask, Runtime};
 #[cfg(not(target_os = "none"))]
 pub(crate) use thread::end;
 pub(crate) use thread::start;
+pub(crate) use timer_fd::TimerFd;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, tourbillon_model))))]
+pub use timer_fd::TurnFd;

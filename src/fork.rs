@@ -33,7 +33,7 @@
 //! | `clock/steps.rs` | `ends` | mutex | has another: nobody waits for a thread of its parent's |
 //! | `clock/virtual_time.rs` | `movers`: `moves`, `moved` | mutex, condition | has others: nobody moves the clock, and its goal is the time that it shows |
 //! | `clock/virtual_time.rs` | `wall`: `Wall` | two for reading and writing | has others, with what it reads in the place that was not being written |
-//! | `driver/bell.rs` | `Bell` | set once | has another, which is not set |
+//! | `driver/timer_fd.rs` | `TimerFd` | set once | has another, which is not set |
 //! | `virtual_time/hold.rs` | `Holds`: `state`, `changed` | mutex, condition | has others: none of its parent's holds |
 //! | `virtual_time/hold.rs` | `runnable` | mutex | has another: the future waits until it is polled |
 //! | `virtual_time/spawn.rs` | `Channel` | mutex | has another: no output of its parent's tasks comes |
@@ -49,7 +49,7 @@
 //! Threads that race may all make a value, and all but one drop theirs. So making one starts no
 //! thread and takes no lock that another fork could find held. A thread is started under a lock of
 //! the process it belongs to (`life`, `waiting`), so there is one. A child neither joins nor
-//! detaches a thread of its parent's, also where it drops the timer. The descriptor of a bell is
+//! detaches a thread of its parent's, also where it drops the timer. The timerfd is
 //! made by the one owner of a `Driver`, before it is published. If another thread forks in between,
 //! the child has a descriptor that nobody refers to, until it ends or calls `exec`. A watcher's
 //! descriptors stay open in a child in the same way; it waits for none of them.

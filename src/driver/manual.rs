@@ -7,10 +7,10 @@ use core::time::Duration;
 use std::io;
 
 use crate::clock::Clock;
-use crate::driver::bell::Bell;
+use crate::driver::timer_fd::TimerFd;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[cfg(not(all(test, tourbillon_model)))]
-use crate::driver::bell::TurnFd;
+use crate::driver::timer_fd::TurnFd;
 use crate::engine::{Host, Limits, Pass, Plan, Scanned, Scanner, WakeBatch};
 use crate::tick::Tick;
 use crate::time::Instant;
@@ -65,7 +65,7 @@ use crate::timer::Timer;
 pub struct Driver {
     timer: Timer,
     scanner: Scanner,
-    bell: Bell,
+    timer_fd: TimerFd,
 }
 
 /// Limit on the work of one [`Driver::turn_within`].
@@ -97,9 +97,9 @@ pub struct Turn {
 }
 
 impl Driver {
-    /// The timer's hook rings the bell.
-    pub(crate) fn new(timer: Timer, bell: Bell) -> Self {
-        Self { timer, scanner: Scanner::new(WakeBatch::new()), bell }
+    /// The timer's hook sets the descriptor.
+    pub(crate) fn new(timer: Timer, timer_fd: TimerFd) -> Self {
+        Self { timer, scanner: Scanner::new(WakeBatch::new()), timer_fd }
     }
 
     /// Fires every timer that is due, in batches and with no lock held, and returns the next turn's
@@ -160,14 +160,14 @@ impl Driver {
         let engine = self.timer.engine();
         let instant = |tick| engine.clock().instant(tick);
         self.scanner.allow(timers);
-        let mut host = ByHand { clock: engine.clock(), bell: &self.bell, fired: 0 };
+        let mut host = ByHand { clock: engine.clock(), timer_fd: &self.timer_fd, fired: 0 };
         loop {
             let (next, more) =
                 match self.scanner.scan(engine, Limits { until, parts: u32::MAX }, &mut host) {
                     Scanned::Planned(Plan::ParkUntil(next)) => (Some(instant(next)), false),
                     Scanned::Planned(Plan::Park) => (None, false),
                     Scanned::CutShort(now) => {
-                        self.bell.set(|| Some(Duration::ZERO));
+                        self.timer_fd.set(|| Some(Duration::ZERO));
                         (Some(instant(now)), true)
                     }
                     // Something earlier was armed, perhaps by a waker. This driver has no end.
@@ -279,13 +279,13 @@ impl Driver {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[cfg(not(all(test, tourbillon_model)))]
     pub fn turn_fd(&mut self) -> io::Result<TurnFd> {
-        self.bell.descriptor(self.timer.engine().clock()).cloned()
+        self.timer_fd.descriptor(self.timer.engine().clock()).cloned()
     }
 
-    /// Has the models wait for the bell.
+    /// Has the models wait for the timerfd.
     #[cfg(all(test, tourbillon_model))]
-    pub(crate) fn bell(&self) -> &Bell {
-        &self.bell
+    pub(crate) fn timer_fd(&self) -> &TimerFd {
+        &self.timer_fd
     }
 
     /// A handle to the timer that this driver turns.
@@ -297,7 +297,7 @@ impl Driver {
 /// The loop that turns a driver.
 struct ByHand<'a> {
     clock: &'a Clock,
-    bell: &'a Bell,
+    timer_fd: &'a TimerFd,
     /// Number of timers that the turn has fired.
     fired: usize,
 }
@@ -318,8 +318,8 @@ impl Host for ByHand<'_> {
             let is_timed = pass.next != Tick::NEVER && !self.clock.is_virtual();
             is_timed.then(|| pass.next.since(self.clock.now()))
         };
-        // Before anybody can see the plan, and set the bell because of it. Edge `bell`.
-        self.bell.set(wait);
+        // Before anybody can see the plan, and set the timerfd because of it. Edge `timerfd`.
+        self.timer_fd.set(wait);
         Ok(pass.plan())
     }
 }

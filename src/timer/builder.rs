@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::io;
 
 use crate::clock::Clock;
-use crate::driver::Bell;
+use crate::driver::TimerFd;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 use crate::driver::wait_in_worker;
 #[cfg(not(target_os = "none"))]
@@ -431,9 +431,9 @@ impl Builder {
         self,
         unpark: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<(Timer, Driver)> {
-        let (bell, driven_by) = by_hand(unpark);
+        let (timer_fd, driven_by) = by_hand(unpark);
         let timer = self.build_with(self.make_clock()?, driven_by)?;
-        let driver = Driver::new(timer.clone(), bell);
+        let driver = Driver::new(timer.clone(), timer_fd);
         Ok((timer, driver))
     }
 
@@ -488,17 +488,17 @@ impl Builder {
     }
 }
 
-/// Returns the bell of a [`Driver`], and a [`DrivenBy`] that rings it.
-pub(crate) fn by_hand(unpark: impl Fn() + Send + Sync + 'static) -> (Bell, DrivenBy) {
-    let bell = Bell::new();
+/// Returns the descriptor of a [`Driver`], and a [`DrivenBy`] that sets it.
+pub(crate) fn by_hand(unpark: impl Fn() + Send + Sync + 'static) -> (TimerFd, DrivenBy) {
+    let timer_fd = TimerFd::new();
     let hook: Box<dyn Fn() + Send + Sync> = {
-        let bell = bell.clone();
+        let timer_fd = timer_fd.clone();
         Box::new(move || {
-            bell.set(|| Some(Duration::ZERO));
+            timer_fd.set(|| Some(Duration::ZERO));
             unpark();
         })
     };
-    (bell, DrivenBy::Hand(hook.into()))
+    (timer_fd, DrivenBy::Hand(hook.into()))
 }
 
 #[cfg(not(target_os = "none"))]

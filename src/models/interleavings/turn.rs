@@ -29,11 +29,11 @@ impl Loop {
     fn new(shards: usize) -> Self {
         let called = Signal::new();
         let hook = Arc::clone(&called);
-        let (bell, driven_by) = by_hand(move || hook.raise());
+        let (timer_fd, driven_by) = by_hand(move || hook.raise());
         let time = Arc::new(VirtualTime::new());
         let clock = Clock::Model(Arc::clone(&time));
         let timer = Timer::of(Arc::new(Engine::new(clock, shards, driven_by)));
-        Self { driver: Driver::new(timer, bell), time, called }
+        Self { driver: Driver::new(timer, timer_fd), time, called }
     }
 
     fn sleep(&self, nanos: u64) -> Sleep {
@@ -108,9 +108,9 @@ fn turn_races_a_remote_reset_to_earlier() {
     });
 }
 
-/// The loop waits for the bell alone, and asks for it after it has turned once. Oracle: deadlock.
+/// The loop waits for the timerfd alone, and asks for it after it has turned once. Oracle: deadlock.
 #[test]
-fn a_turn_that_sets_the_bell_races_remote_insert() {
+fn a_turn_that_sets_the_timerfd_races_remote_insert() {
     check(|| {
         let mut by_hand = Loop::new(1);
         let mut far = by_hand.sleep(1_000);
@@ -120,8 +120,8 @@ fn a_turn_that_sets_the_bell_races_remote_insert() {
         by_hand.driver.turn();
         let timer = by_hand.driver.timer().clone();
         let clock = timer.engine().clock();
-        let bell = by_hand.driver.bell().clone();
-        let descriptor = bell.descriptor(clock).unwrap();
+        let timer_fd = by_hand.driver.timer_fd().clone();
+        let descriptor = timer_fd.descriptor(clock).unwrap();
         loop {
             descriptor.wait();
             if by_hand.driver.turn().next == Some(clock.instant(at(5))) {

@@ -26,10 +26,10 @@ impl Builder {
         now: impl Fn() -> Instant + Send + Sync + 'static,
         unpark: impl Fn() + Send + Sync + 'static,
     ) -> (Timer, Driver) {
-        let (bell, driven_by) = super::by_hand(unpark);
+        let (timer_fd, driven_by) = super::by_hand(unpark);
         // More shards would gain nothing: a critical section locks them all.
         let timer = Timer::of(self.engine(Clock::of_user(now), 1, driven_by));
-        let driver = Driver::new(timer.clone(), bell);
+        let driver = Driver::new(timer.clone(), timer_fd);
         (timer, driver)
     }
 }

@@ -214,7 +214,7 @@ pub const CRATES: &[Crate] = &[
             "clock/notices.rs",
             "clock/system/boottime.rs",
             "clock/system/coarse.rs",
-            "driver/bell.rs",
+            "driver/timer_fd.rs",
             "driver/thread.rs",
             "engine/entry.rs",
             "engine/insert.rs",

@@ -1,10 +1,9 @@
-//! The bell of a [`Driver`](crate::driver::Driver): a file descriptor that is readable when a turn
-//! is due, for loops that wait for nothing but descriptors. There is none until the loop asks for
-//! it.
+//! The timerfd of a [`Driver`](crate::driver::Driver), readable when a turn is due, for loops that
+//! wait for nothing but descriptors. There is none until the loop asks for it.
 //!
-//! The bell is a `timerfd`. Each turn sets it to the end of the loop's wait before it publishes
-//! that (edge `bell`), and a thread that arms an earlier timer sets it to the present. Setting it
-//! takes back an earlier report.
+//! Each turn sets it to the end of the loop's wait before it publishes that (edge `timerfd`), and a
+//! thread that arms an earlier timer sets it to the present. Setting it takes back an earlier
+//! report.
 
 use core::time::Duration;
 #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
@@ -21,9 +20,9 @@ pub use imp::TurnFd;
 
 /// Shared by the driver and its hook. A child process, which would set its parent's, has another.
 #[derive(Clone)]
-pub(crate) struct Bell(StdArc<PerProcess<SetOnce<Descriptor>>>);
+pub(crate) struct TimerFd(StdArc<PerProcess<SetOnce<Descriptor>>>);
 
-impl Bell {
+impl TimerFd {
     pub(crate) fn new() -> Self {
         Self(StdArc::new(PerProcess::new(SetOnce::new())))
     }
@@ -116,7 +115,7 @@ mod imp {
     }
 }
 
-/// The bell where there is no such descriptor.
+/// The timerfd where there is no such descriptor.
 #[cfg(not(any(target_os = "linux", target_os = "android", all(test, tourbillon_model))))]
 mod imp {
     use core::time::Duration;
