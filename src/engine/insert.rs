@@ -154,12 +154,12 @@ impl Engine {
                 with_home(Home::was_free);
                 (index as u8, shard)
             }
-            None => self.lock_next_door(index),
+            None => self.lock_neighbour(index),
         }
     }
 
     #[cold]
-    fn lock_next_door(&self, index: usize) -> (u8, LockGuard<'_, Shard>) {
+    fn lock_neighbour(&self, index: usize) -> (u8, LockGuard<'_, Shard>) {
         let next = (index + 1) & (self.shards.len() - 1);
         if next != index {
             // A driver that is awake may have the lock for a while, and then takes the next.

@@ -16,7 +16,7 @@ fn poll(sleep: &mut Sleep) -> Poll<()> {
 }
 
 #[test]
-fn a_timer_armed_next_door_fires_and_is_cancelled_there() {
+fn a_timer_armed_in_a_neighbour_fires_and_is_cancelled_there() {
     let clock = VirtualClock::new();
     let builder = Builder::default().virtual_clock(&clock).shards(4);
     let timer = builder.build().expect("the options are valid");
@@ -72,13 +72,13 @@ fn a_clock_stops_at_the_deadlines_of_every_shard() {
         let clock = VirtualClock::new();
         let builder = Builder::default().virtual_clock(&clock).shards(2);
         let timer = builder.build().expect("the options are valid");
-        let [mut at_home, mut next_door] = delays.map(|n| timer.sleep(Duration::from_secs(n)));
+        let [mut at_home, mut beside] = delays.map(|n| timer.sleep(Duration::from_secs(n)));
         assert!(poll(&mut at_home).is_pending());
         {
             let _held = timer.engine().shards.at(thread_index() % 2).lock();
-            assert!(poll(&mut next_door).is_pending());
+            assert!(poll(&mut beside).is_pending());
         }
-        let mut deadlines = [at_home.deadline(), next_door.deadline()];
+        let mut deadlines = [at_home.deadline(), beside.deadline()];
         deadlines.sort_unstable();
         assert_eq!(timer.stats().shards_used, 2);
         for deadline in deadlines {
@@ -159,7 +159,7 @@ fn passes_cut_short_take_the_shards_in_turn() {
         sleeps
     };
     let at_home = sleeps(MANY);
-    let next_door = {
+    let beside = {
         let _held = engine.shards.at(thread_index() % 2).lock();
         sleeps(MANY - 1)
     };
@@ -178,7 +178,7 @@ fn passes_cut_short_take_the_shards_in_turn() {
     assert_eq!((cut.cut_short, left()), (true, [0, wake_batch::BATCH - 1]), "and the other");
     let last = pass(1 - home, &mut batch);
     assert_eq!((last.cut_short, last.next, left()), (false, Tick::NEVER, [0, 0]));
-    drop((at_home, next_door));
+    drop((at_home, beside));
 }
 
 /// Arms a timer in one shard of four, then fires it.

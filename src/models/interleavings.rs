@@ -26,7 +26,7 @@
 //!     `insert_races_park_beside_a_far_shard`, `an_insert_into_an_idle_shard_races_park`,
 //!     `an_insert_races_the_last_fire_of_its_shard`,
 //!     `an_insert_relies_on_a_shard_left_by_a_cancel`,
-//!     `an_insert_that_finds_its_shard_taken_goes_next_door`
+//!     `an_insert_that_finds_its_shard_taken_goes_to_the_neighbour`
 //!   - it starts: `first_inserts_start_the_driver`, `first_inserts_of_two_shards_start_the_driver`
 //!   - the last handle goes, it ends: `arm_races_close`, `arm_races_close_on_two_shards`,
 //!     `rearm_after_cancel_races_close`, `rearm_after_cancel_races_close_on_two_shards`,
@@ -83,7 +83,7 @@
 //! Sleeps among themselves meet in a shard's lock and in the alarm:
 //!
 //! - arm and arm: `inserts_race_park_on_one_shard`, `inserts_race_park_on_two_shards`,
-//!   `inserts_that_meet_go_next_door`, `an_insert_after_a_move_races_park`, and where they start
+//!   `inserts_that_meet_go_to_the_neighbour`, `an_insert_after_a_move_races_park`, and where they start
 //!   the driver;
 //! - arm and drop: `insert_relies_on_one_that_is_cancelled`;
 //! - a reset to earlier does to shard and alarm what an arm does; a reset to later, and a poll

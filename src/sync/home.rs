@@ -46,7 +46,7 @@ impl Home {
     }
 
     /// Notes that another thread which arms or cancels had the lock. Two threads that call the same
-    /// shard home meet again and again; the thread that has to go next door more often moves there.
+    /// shard home meet again and again; the thread that has to go to the neighbour more often moves there.
     pub(crate) fn was_taken(&self) {
         self.taken.set(self.taken.get() + 1);
         if self.taken.get() == PATIENCE {

@@ -64,7 +64,7 @@ fn first_inserts_of_two_shards_start_the_driver() {
 
 /// Its home shard is taken. Oracle: the wheel's assertions, as an entry names its shard; deadlock.
 #[test]
-fn an_insert_that_finds_its_shard_taken_goes_next_door() {
+fn an_insert_that_finds_its_shard_taken_goes_to_the_neighbour() {
     check(|| {
         let harness = Harness::new(2);
         let far = harness.far_timer();
@@ -89,7 +89,7 @@ fn an_insert_that_finds_its_shard_taken_goes_next_door() {
 
 /// Either shard, or both, may be taken or not as the lock is tried for. Oracle: as above.
 #[test]
-fn inserts_that_meet_go_next_door() {
+fn inserts_that_meet_go_to_the_neighbour() {
     for both in [false, true] {
         check(move || {
             let harness = Harness::new(2);
@@ -112,14 +112,14 @@ fn an_insert_after_a_move_races_park() {
         let harness = Harness::new(2);
         let far = harness.far_timer();
         let held = harness.hold(0);
-        let (mut next_door, first) = harness.armed(3);
+        let (mut beside, first) = harness.armed(3);
         drop(held);
         HOMES.set(HOMES.get() | 1 << thread_index());
         let (mut at_home, second) = harness.armed(5);
         harness.advance(5);
         first.wait();
         second.wait();
-        assert_eq!(poll(&mut next_door, &first), Poll::Ready(()));
+        assert_eq!(poll(&mut beside, &first), Poll::Ready(()));
         assert_eq!(poll(&mut at_home, &second), Poll::Ready(()));
         drop(far);
     });
