@@ -134,13 +134,13 @@ impl EngineRef {
         }
     }
 
-    /// Does what an insert leaves, or a look for the driver. With no lock held: this may call
+    /// Does the rest of an insert, or of a look for the driver. With no lock held: this may call
     /// foreign code.
     ///
     /// # Errors
     ///
     /// When the driver's thread has to be started and cannot be. The next try may succeed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn notify(&self, insert: Notify) -> Result<(), SpawnError> {
         if insert == Notify::Nothing { Ok(()) } else { self.find_driver(insert) }
     }

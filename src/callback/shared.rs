@@ -59,8 +59,8 @@ pub(crate) struct NewDeadline {
 pub(crate) enum Reset {
     /// The function is called at the new deadline.
     Done,
-    /// It is, once [`AnyCallback::arm`] has been called: the deadline before was never, another thread
-    /// is about to start the driver, or none could when it was armed last.
+    /// It is, once [`AnyCallback::arm`] has been called: the deadline before was never, another
+    /// thread is about to start the driver, or none could when it was armed last.
     Unarmed,
     /// It is not called again.
     TooLate,
@@ -90,8 +90,8 @@ pub(crate) struct Shared<F> {
 /// ```
 ///
 /// A reset and a new period change the time in `Waiting` and in `Called`, and no stage. `arms`
-/// counts how often [`AnyCallback::arm`] has armed the sleep, and wraps. A thread that has looked for a
-/// driver compares it, because the sleep may have been taken out and armed again meanwhile.
+/// counts how often [`AnyCallback::arm`] has armed the sleep, and wraps. A thread that has looked
+/// for a driver compares it, because the sleep may have been taken out and armed again meanwhile.
 enum Stage<F> {
     /// The waker is in the entry of the sleep, or on its way from there; nowhere if the deadline
     /// was never when the sleep was to be armed, or no driver could be started for it.
@@ -258,7 +258,7 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
     /// Arms the sleep, under the lock. `None` if its deadline is never.
     fn arm_sleep(self: &StdArc<Self>, sleep: &mut Sleep) -> Option<Notify> {
         let has_deadline = sleep.deadline_tick() != Tick::NEVER;
-        has_deadline.then(|| sleep.arm(Waker::from(StdArc::clone(self)), Caller::Callback))
+        has_deadline.then(|| sleep.arm(Waker::from(StdArc::clone(self))))
     }
 
     /// Takes an armed sleep out again if no driver can be started to fire it. Returns false if

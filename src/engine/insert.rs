@@ -14,9 +14,9 @@ use crate::tolerance::{Due, Margin};
 pub(crate) enum Caller {
     /// A sleep, with no lock held: the driver is notified at once.
     Sleep,
-    /// A callback, with its lock held, under which no foreign code runs: it
-    /// [notifies](Engine::notify) later. A timer that is due is left to the next move of a virtual
-    /// clock.
+    /// A callback, with its lock held. No foreign code runs under that, so the callback
+    /// [notifies](Engine::notify) later, and leaves a timer that is due to the next move of a
+    /// virtual clock.
     Callback,
 }
 
@@ -64,8 +64,8 @@ impl Engine {
         self.finish_insert(entry, due, notify, Caller::Sleep)
     }
 
-    /// Files an entry anew if it is queued.
-    #[inline]
+    /// Files an entry anew if it is queued. Not inlined, so that a reset to later stays short.
+    #[inline(never)]
     pub(crate) fn refile(&self, entry: &Entry, due: Due, caller: Caller) -> Notify {
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
         self.read_for_wait(entry.is_alone());

@@ -86,7 +86,7 @@ impl Engine {
             due = Shards::first(self.shards.len());
             next = Tick::NEVER;
         }
-        let pass = Pass {
+        let mut pass = Pass {
             now,
             fired: 0,
             lateness_ns_max: 0,
@@ -97,11 +97,14 @@ impl Engine {
             cut_short: false,
             reached: first,
         };
-        let mut visits = Visits { engine: self, batch, limits, forgets, pass };
+        let mut visits = Visits { engine: self, batch, limits, forgets, pass: &mut pass };
         let before = due.split_before(first);
-        let _ = due.chain(before).try_for_each(|shard| visits.visit(shard));
+        for shard in due.chain(before) {
+            if visits.visit(shard).is_break() {
+                break;
+            }
+        }
         visits.wake();
-        let mut pass = visits.pass;
         // A child of a process that forked in foreign code leaves the engine of its parent alone.
         pass.cut_short |= self.is_inherited();
         pass
@@ -137,7 +140,7 @@ struct Visits<'a> {
     limits: Limits,
     /// Whether shards without a timer forget the deadlines of cancelled ones.
     forgets: bool,
-    pass: Pass,
+    pass: &'a mut Pass,
 }
 
 /// The work done under one lock of a shard.
@@ -177,7 +180,7 @@ impl Visits<'_> {
         }
     }
 
-    /// Fires a part of what is due in a shard, and posts what is left.
+    /// Fires a part of what is due in a shard, and posts the earliest deadline left.
     fn turn(&mut self, index: usize) -> Part {
         let engine = self.engine;
         if !self.batch.is_spent() {
@@ -216,6 +219,6 @@ impl Visits<'_> {
         let _running = Running::begin();
         let measured = engine.observed.calls.wake_all(&engine.clock, self.batch);
         engine.end_forked_driver(measured.panics > 0);
-        engine.count_calls(measured, &mut self.pass);
+        engine.count_calls(measured, self.pass);
     }
 }

@@ -35,7 +35,8 @@
 //!     `an_insert_beside_one_that_cannot_start_the_driver_races_its_end`
 //!   - a turn by hand: `turn_races_remote_insert`, `turn_races_an_earlier_remote_insert`,
 //!     `turn_races_an_earlier_remote_insert_on_two_shards`, `turns_cut_short_race_remote_insert`,
-//!     `turns_cut_short_begin_with_another_shard`, `a_turn_that_sets_the_timerfd_races_remote_insert`
+//!     `turns_cut_short_begin_with_another_shard`,
+//!     `a_turn_that_sets_the_timerfd_races_remote_insert`
 //!   - a virtual clock moves: `advance_races_arm`, `advance_races_arm_on_two_shards`,
 //!     `advance_races_two_arms`, `advance_races_rearm_from_another_shard`, `advances_race_arm`,
 //!     `jump_races_arm_and_turn`, `advance_races_turn`
@@ -83,8 +84,8 @@
 //! Sleeps among themselves meet in a shard's lock and in the alarm:
 //!
 //! - arm and arm: `inserts_race_park_on_one_shard`, `inserts_race_park_on_two_shards`,
-//!   `inserts_that_meet_go_to_the_neighbour`, `an_insert_after_a_move_races_park`, and where they start
-//!   the driver;
+//!   `inserts_that_meet_go_to_the_neighbour`, `an_insert_after_a_move_races_park`, and where they
+//!   start the driver;
 //! - arm and drop: `insert_relies_on_one_that_is_cancelled`;
 //! - a reset to earlier does to shard and alarm what an arm does; a reset to later, and a poll
 //!   again, touch no other sleep's and nothing that is shared.

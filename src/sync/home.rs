@@ -45,8 +45,8 @@ impl Home {
         self.taken.set(0);
     }
 
-    /// Notes that another thread which arms or cancels had the lock. Two threads that call the same
-    /// shard home meet again and again; the thread that has to go to the neighbour more often moves there.
+    /// Notes that another thread had the lock, to arm or to cancel. Two threads with the same home
+    /// meet again and again; the thread that has to go to the neighbour more often moves there.
     pub(crate) fn was_taken(&self) {
         self.taken.set(self.taken.get() + 1);
         if self.taken.get() == PATIENCE {

@@ -136,8 +136,7 @@ pub(super) fn spawn<F: Future, R>(
     Spawned { channel, handle }
 }
 
-/// Sending end of a channel. The task is over once it is dropped, which sends the output if there is
-/// one.
+/// Sending end of a channel. Its drop ends the task, and sends the output if there is one.
 struct Sender<T> {
     channel: Channel<T>,
     output: Option<T>,

@@ -108,7 +108,8 @@ fn turn_races_a_remote_reset_to_earlier() {
     });
 }
 
-/// The loop waits for the timerfd alone, and asks for it after it has turned once. Oracle: deadlock.
+/// The loop waits for the timerfd alone, and asks for it after it has turned once. Oracle:
+/// deadlock.
 #[test]
 fn a_turn_that_sets_the_timerfd_races_remote_insert() {
     check(|| {
