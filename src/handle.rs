@@ -146,7 +146,7 @@ impl EngineRef {
     }
 
     /// The rest of [`notify`](Self::notify).
-    #[inline(never)]
+    #[cold]
     fn find_driver(&self, insert: Notify) -> Result<(), SpawnError> {
         let engine = self.get();
         match engine.notify(insert) {

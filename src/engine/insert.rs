@@ -64,8 +64,8 @@ impl Engine {
         self.finish_insert(entry, due, notify, Caller::Sleep)
     }
 
-    /// Files an entry anew if it is queued. Not inlined, so that a reset to later stays short.
-    #[inline(never)]
+    /// Files an entry anew if it is queued.
+    #[inline]
     pub(crate) fn refile(&self, entry: &Entry, due: Due, caller: Caller) -> Notify {
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
         self.read_for_wait(entry.is_alone());
