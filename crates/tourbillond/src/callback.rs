@@ -15,7 +15,7 @@ mod request;
 pub(crate) use attempts::{append, closed, cut, open, opened, shown};
 pub use attempts::{ended, read as read_attempts, was_of};
 pub(crate) use completion::{COMPLETION_TOKEN, EXPIRED, MARGIN, TEXT_MAX, Ticket, failed};
-pub(crate) use exchange::{answered, sent};
+pub(crate) use exchange::{IDEMPOTENCY_KEY, answered, sent};
 pub(crate) use guard::{Guard, Refused};
 pub use outcome::retry;
 pub(crate) use outcome::{Answer, Verdict, judge, share};

@@ -12,7 +12,9 @@ mod client;
 mod connect;
 mod gate;
 mod notice;
+mod pool;
 mod proxy;
+mod reach;
 mod token;
 mod watch;
 

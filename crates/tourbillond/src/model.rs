@@ -45,8 +45,8 @@ pub use schedule::{
     Stopped,
 };
 pub use stored::{Stored, XTimer, XTimerView};
-pub(crate) use text::shown;
 pub use text::{rfc3339, span, time};
+pub(crate) use text::{shown, timestamp};
 pub use when::{AfterWhen, AtWhen, CronWhen, EveryWhen, When};
 
 /// Time that one attempt may take if its definition does not say.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::{Either, select};
 use futures_util::stream;
@@ -106,8 +106,12 @@ pub(crate) async fn live(
         let event = live.next().await?;
         Some((Ok::<_, Infallible>(event), live))
     });
-    let headers =
-        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+        // nginx would hold events back until its buffer is full.
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
     Ok((headers, Body::from_stream(events)).into_response())
 }
 

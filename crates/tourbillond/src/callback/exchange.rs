@@ -24,7 +24,7 @@ const VALUE_MAX: usize = 128;
 const BYTES_MAX: usize = 1024;
 
 /// The service's own header that identifies a run, which everybody may see.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Returns the kept part of a callback's request. Its URL and the texts of its headers are not
 /// searched for secrets: their author could guess a secret by this.

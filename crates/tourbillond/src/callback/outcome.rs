@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
-use hyper::header::HeaderMap;
+use hyper::header::{HeaderMap, RETRY_AFTER};
+use jiff::Timestamp;
+use jiff::fmt::{rfc2822, strtime};
+use jiff::tz::TimeZone;
 use tourbillon_durable::Retry;
 
 use super::request::Fault;
@@ -59,11 +62,31 @@ pub fn retry(policy: Option<&RetryPolicy>) -> Result<Retry, Vec<Fault>> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    /// The receiver's `Retry-After`, as a duration.
-    pub(crate) retry_after: Option<Duration>,
     pub(crate) headers: HeaderMap,
     /// The beginning of the body.
     pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// Returns the pause that the receiver asks for by `Retry-After`, as seconds or as a date.
+    fn retry_after(&self, now: Timestamp) -> Option<Duration> {
+        let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Some(text.parse().map_or(Duration::MAX, Duration::from_secs));
+        }
+        Some(Duration::try_from(date(text)?.duration_since(now)).unwrap_or_default())
+    }
+}
+
+/// Older forms of a date that a recipient has to take (RFC 9110, 5.6.7).
+const DATES: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+
+fn date(text: &str) -> Option<Timestamp> {
+    let older = |form| strtime::parse(form, text).and_then(|date| date.to_datetime()).ok();
+    match rfc2822::parse(text) {
+        Ok(date) => Some(date.timestamp()),
+        Err(_) => TimeZone::UTC.to_timestamp(DATES.into_iter().find_map(older)?).ok(),
+    }
 }
 
 /// Decision on an occurrence after an attempt.
@@ -79,7 +102,7 @@ pub(crate) enum Verdict {
 }
 
 /// Returns the outcome of an answer, or of a missing one, after so many earlier failures. `random`
-/// is any number.
+/// is any number, and `now` the time of the answer.
 ///
 /// With `complete_within`, a call decides after an answer of 202. Otherwise an answer whose status
 /// is in `success` succeeds, or any 2xx if that list is empty. Of the other answers, 410 (gone)
@@ -92,6 +115,7 @@ pub(crate) fn judge(
     retry: &Retry,
     failures: u32,
     random: u64,
+    now: Timestamp,
 ) -> Verdict {
     if let (Ok(answer), Some(within)) = (answer, complete_within) {
         if answer.status == StatusCode::ACCEPTED {
@@ -107,7 +131,7 @@ pub(crate) fn judge(
         Ok(answer) if answer.status == StatusCode::GONE => {
             return Verdict::GivenUp(format!("answered {}", answer.status));
         }
-        Ok(answer) => (format!("answered {}", answer.status), answer.retry_after),
+        Ok(answer) => (format!("answered {}", answer.status), answer.retry_after(now)),
         Err(why) => (why.clone(), None),
     };
     let whole = retry.pause(failures + 1).unwrap_or_default();
@@ -126,9 +150,22 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn answer(status: u16, retry_after: Option<Duration>) -> Result<Answer, String> {
+    fn answer(status: u16, retry_after: Option<&str>) -> Result<Answer, String> {
         let status = StatusCode::from_u16(status).unwrap();
-        Ok(Answer { status, retry_after, headers: HeaderMap::new(), body: Vec::new() })
+        let retry_after = retry_after.map(|text| (RETRY_AFTER, text.parse().unwrap()));
+        Ok(Answer { status, headers: HeaderMap::from_iter(retry_after), body: Vec::new() })
+    }
+
+    fn judge(
+        answer: &Result<Answer, String>,
+        means: (&[u16], Option<Duration>),
+        retry: &Retry,
+        failures: u32,
+        random: u64,
+    ) -> Verdict {
+        // 6 November 1994, 08:49:07.
+        let now = Timestamp::from_second(784_111_747).unwrap();
+        super::judge(answer, means, retry, failures, random, now)
     }
 
     fn pause(answer: &Result<Answer, String>, failures: u32, random: u64) -> Duration {
@@ -192,9 +229,33 @@ mod tests {
 
     #[test]
     fn a_receiver_may_ask_for_a_longer_pause_of_an_hour_at_most() {
-        assert_eq!(pause(&answer(503, Some(30 * SECOND)), 0, 0), 30 * SECOND);
-        assert_eq!(pause(&answer(503, Some(SECOND)), 0, 0), 5 * SECOND);
-        assert_eq!(pause(&answer(429, Some(Duration::MAX)), 0, 0), RETRY_AFTER_MAX);
+        assert_eq!(pause(&answer(503, Some("30")), 0, 0), 30 * SECOND);
+        assert_eq!(pause(&answer(503, Some("1")), 0, 0), 5 * SECOND);
+        for long in ["3601", "18446744073709551615", "18446744073709551616", &"9".repeat(100)] {
+            assert_eq!(pause(&answer(429, Some(long)), 0, 0), RETRY_AFTER_MAX, "{long}");
+        }
+    }
+
+    #[test]
+    fn a_receiver_may_ask_for_a_date_in_each_of_the_three_forms() {
+        for (date, seconds) in [
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 30),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", 30),
+            ("Sun Nov  6 08:49:37 1994", 30),
+            ("Fri Nov 11 08:49:37 1994", 3_600),
+            ("Monday, 31-Dec-68 23:59:59 GMT", 3_600),
+            ("Sun, 06 Nov 1994 08:49:07 GMT", 5),
+            ("Saturday, 05-Nov-94 08:49:37 GMT", 5),
+            ("", 5),
+            ("-1", 5),
+            ("1.5", 5),
+            ("soon", 5),
+            ("Sunday, 06-Nov-94 08:49:37 CET", 5),
+            ("Sun Nov 31 08:49:37 1994", 5),
+        ] {
+            let paused = pause(&answer(503, Some(date)), 0, 0);
+            assert_eq!(paused, SECOND * seconds, "{date}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use tourbillon_durable::{Time, TimerId};
 use url::Url;
 
 use super::completion::{COMPLETION_PATH, COMPLETION_TOKEN, Ticket};
+use super::exchange::IDEMPOTENCY_KEY;
 use super::guard::Guard;
 use crate::config::{App, HeaderSecret, Secret};
 use crate::model::{self, Callback, Header, MASK, XTimer};
@@ -323,7 +324,7 @@ pub(crate) fn build(
         }
         Err(_) => Err(format!("header {name} cannot be sent")),
     };
-    set("idempotency-key", attempt.key.clone())?;
+    set(IDEMPOTENCY_KEY, attempt.key.clone())?;
     set("tourbillon-scheduled-for", scheduled_for)?;
     set("tourbillon-attempt", attempt.number.to_string())?;
     if let (Some((run, made)), Some(_)) = (attempt.run, &callback.complete_within) {

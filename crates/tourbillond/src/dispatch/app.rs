@@ -13,7 +13,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{Id, JoinSet};
-use tourbillon_durable::{Ended, Fire, Retry, Worker};
+use tourbillon::Timer;
+use tourbillon_durable::{Ended, Fire, Retry, Time, Worker};
 use tracing::{debug, error, info, warn};
 
 use super::client::{Client, Lack};
@@ -64,6 +65,13 @@ struct Job {
     retry: Retry,
     /// When it came from the worker.
     since: Instant,
+}
+
+impl Job {
+    /// Returns the present time by the clock of the database.
+    fn now(&self, timer: &Timer) -> Time {
+        self.fire.claimed() + timer.now().duration_since(self.since)
+    }
 }
 
 /// Call that the gate decides on.
@@ -205,7 +213,7 @@ fn understood(shared: &Arc<Shared>, fire: Fire, now: Instant) -> Option<Job> {
             error!(app, %timer, why, "a payload is not understood");
             let ended = EndedAttempt {
                 attempt: fire.attempt(),
-                started: Timestamp::now().to_string(),
+                started: model::rfc3339(fire.claimed()),
                 ms: 0,
                 status: None,
                 error: Some(format!("not understood: {why}")),
@@ -301,7 +309,7 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     if !job.fire.is_current() {
         return;
     }
-    let (start, started) = (timer.now(), Timestamp::now());
+    let (start, started) = (timer.now(), job.now(timer));
     let late = job.fire.claimed().since(job.fire.due()) + start.duration_since(job.since);
     shared.meters.starts(late);
     let trace = job.stored.traceparent.as_deref().and_then(Trace::parse);
@@ -319,7 +327,7 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         },
         is_test: false,
     };
-    let exchange = outgoing.exchange(&shared, started).await;
+    let exchange = outgoing.exchange(&shared, model::timestamp(started)).await;
     let took = timer.now().duration_since(start);
     shared.meters.took(took);
 
@@ -347,7 +355,8 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     let callback = &job.stored.definition.callback;
     let within = callback::complete_within(callback).ok().flatten();
     let failures = job.fire.failures();
-    let verdict = judge(&answer, (&callback.success, within), &job.retry, failures, random());
+    let (means, now) = ((&*callback.success, within), model::timestamp(started + took));
+    let verdict = judge(&answer, means, &job.retry, failures, random(), now);
     let error = match &verdict {
         Verdict::Succeeded | Verdict::Waits(_) => None,
         Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why)),
@@ -370,6 +379,7 @@ async fn conclude(
     verdict: Verdict,
     detail: String,
 ) {
+    let now = job.now(&shared.service.timer);
     let Job { fire, key, stored, retry, .. } = job;
     let started = ended.started.parse::<Timestamp>().ok();
     let trace = stored.traceparent.as_deref().and_then(Trace::parse);
@@ -386,7 +396,7 @@ async fn conclude(
         // Another node has the attempt. Dropped, it is handed back.
         return;
     }
-    let run = watched(&shared, &fire, key, state, reason, &detail);
+    let run = watched(&shared, &fire, key, (state, reason, now), &detail);
     let meters = &shared.meters;
     let answer = match verdict {
         Verdict::Succeeded => {
@@ -423,7 +433,7 @@ async fn conclude(
 /// Returns the kept part of an attempt: its number, its start and duration, the request and the
 /// time of its steps, the answer, and the reason of a failure.
 fn ended(
-    (attempt, started, took): (u32, Timestamp, Duration),
+    (attempt, started, took): (u32, Time, Duration),
     (request, timing): (Option<SentRequest>, Timing),
     answer: Option<&Answer>,
     error: Option<String>,
@@ -433,7 +443,7 @@ fn ended(
     let body = answer.map(|answer| callback::shown(&answer.body, redact));
     EndedAttempt {
         attempt,
-        started: started.to_string(),
+        started: model::rfc3339(started),
         ms: millis(took),
         status: answer.map(|answer| answer.status.as_u16()),
         error,
@@ -613,8 +623,7 @@ fn watched(
     shared: &Shared,
     fire: &Fire,
     key: String,
-    state: RunState,
-    reason: Option<tourbillon_durable::Reason>,
+    (state, reason, now): (RunState, Option<tourbillon_durable::Reason>, Time),
     detail: &str,
 ) -> Option<Run> {
     let is_over = !matches!(state, RunState::Pending | RunState::Waiting);
@@ -627,7 +636,7 @@ fn watched(
         state,
         reason: reason.map(|reason| reason.to_string()),
         due: None,
-        recorded: is_over.then(|| Timestamp::now().to_string()),
+        recorded: is_over.then(|| model::rfc3339(now)),
         attempts: fire.attempt(),
         failures: fire.failures() + u32::from(has_failed),
         node: Some(shared.service.node().to_string()),

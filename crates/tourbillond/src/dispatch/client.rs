@@ -7,23 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
-use hyper::Request;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONNECTION, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, RETRY_AFTER};
-use hyper_util::client::legacy;
-use hyper_util::rt::TokioExecutor;
-use tourbillon::{Timer, timeout};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, PROXY_AUTHORIZATION};
+use hyper::{Method, Request, Response, Uri};
+use tourbillon::Timer;
+use tracing::debug;
 use url::Url;
 
-use super::connect::{CONNECT_ONE, Connector, Shortage, Steps, millis};
+use super::connect::{Connector, Shortage, Steps, millis};
+use super::pool::{Line, Pool, Unanswered};
 use super::proxy::ProxyFault;
-use crate::callback::Answer;
+use super::reach::CONNECT_ONE;
+use crate::callback::{Answer, IDEMPOTENCY_KEY};
 use crate::config::{App, Proxies};
 use crate::descriptors;
 use crate::model::Timing;
-
-/// Most bytes of an answer's head that are read.
-const HEAD_MAX: usize = 64 * 1024;
 
 /// Most bytes of an answer's body that are read.
 const BODY_MAX: usize = 64 * 1024;
@@ -32,9 +30,6 @@ const BODY_MAX: usize = 64 * 1024;
 ///
 /// A secret of a header has 8 KiB at most. If one begins within the shown part, it is here whole.
 const BODY_KEPT: usize = 10 * 1024;
-
-/// Time that an idle connection is kept for the next request.
-const IDLE: Duration = Duration::from_secs(30);
 
 /// Reason for which there is no whole answer, for people to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,20 +75,16 @@ impl Lack {
 /// every request on it. It follows no redirect.
 #[derive(Clone)]
 pub(super) struct Client {
-    inner: legacy::Client<Connector, Full<Bytes>>,
+    connector: Arc<Connector>,
+    pool: Arc<Pool>,
     proxies: Proxies,
     timer: Timer,
 }
 
 impl Client {
     pub(super) fn new(app: &App, timer: &Timer) -> Self {
-        let inner = legacy::Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE)
-            .pool_timer(timer.clone())
-            .timer(timer.clone())
-            .http1_max_buf_size(HEAD_MAX)
-            .build(Connector::new(app, timer));
-        Self { inner, proxies: app.proxies.clone(), timer: timer.clone() }
+        let (connector, pool) = (Arc::new(Connector::new(app, timer)), Pool::new(timer));
+        Self { connector, pool, proxies: app.proxies.clone(), timer: timer.clone() }
     }
 
     /// Sends the request and reads the answer, whose body it keeps up to 64 KiB.
@@ -131,39 +122,29 @@ impl Client {
 
     async fn exchange(
         &self,
-        mut request: Request<Full<Bytes>>,
+        request: Request<Full<Bytes>>,
         limit: Duration,
         kept: usize,
     ) -> (Result<Answer, Lack>, Timing) {
-        if descriptors::are_scarce() {
-            // Connections that are kept for the next request leave none for other hosts.
-            request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        let url = Url::parse(&request.uri().to_string()).ok();
-        let forwards = url.as_ref().and_then(|url| self.proxies.forwards(url));
-        if let Some(text) = forwards.and_then(|proxy| proxy.authorization.as_ref()) {
-            let mut value = HeaderValue::from_str(text).expect("it is base64");
-            value.set_sensitive(true);
-            request.headers_mut().insert(PROXY_AUTHORIZATION, value);
-        }
         let mut timing = None;
         // Steps of the connection that is made for it.
         let (start, steps) = (self.timer.now(), Arc::<Steps>::default());
         let answer = async {
-            let answer = steps.note(self.inner.request(request)).await;
-            let (head, rest) = answer.map_err(|error| Lack::of(&error))?.into_parts();
-            // The request may have got a connection other than the one made for it.
-            let used = head.extensions.get::<Arc<Steps>>();
-            let own = used.filter(|used| Arc::ptr_eq(used, &steps));
+            let (url, request) = self.addressed(request)?;
+            let (answer, line) = self.answered(&url, request, &steps).await?;
+            let own = Some(line.steps()).filter(|used| Arc::ptr_eq(used, &steps));
             let since = own.and_then(|own| own.made()).unwrap_or(start);
             let first_byte = millis(self.timer.now().duration_since(since));
             let made = own.map(|own| own.timing()).unwrap_or_default();
             timing = Some(Timing { first_byte_ms: Some(first_byte), ..made });
-            let (status, retry_after) = (head.status, retry_after(&head.headers));
-            let body = beginning(rest, kept).await?;
-            Ok(Answer { status, retry_after, headers: head.headers, body })
+            let (head, rest) = answer.into_parts();
+            let (body, is_whole) = beginning(rest, kept).await?;
+            if is_whole {
+                self.pool.keep(origin(&url), line);
+            }
+            Ok(Answer { status: head.status, headers: head.headers, body })
         };
-        let answer = timeout(limit, answer).await;
+        let answer = self.timer.timeout(limit, answer).await;
         // In less time than an address has, a proxy that works may not be reached either.
         let late = |_| match steps.are_before_proxy() && limit >= CONNECT_ONE {
             true => Err(Lack::Proxy(format!("no connection to the proxy within {limit:?}"))),
@@ -171,10 +152,85 @@ impl Client {
         };
         (answer.unwrap_or_else(late), timing.unwrap_or_else(|| steps.timing()))
     }
+
+    /// Returns the request as it is written on a connection: with a target for the other side, which
+    /// is the receiver or a proxy, and with the headers of the connection.
+    fn addressed(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<(Url, Request<Full<Bytes>>), Lack> {
+        let uri = request.uri().clone();
+        let url = Url::parse(&uri.to_string()).map_err(|error| error.to_string())?;
+        let host = match (uri.host(), uri.port()) {
+            (Some(host), Some(port)) => format!("{host}:{port}"),
+            (host, _) => host.unwrap_or_default().to_owned(),
+        };
+        let host = HeaderValue::try_from(host).map_err(|error| error.to_string())?;
+        let has_meaning = [Method::POST, Method::PUT, Method::PATCH].contains(request.method());
+        let is_empty = request.body().is_end_stream();
+        let headers = request.headers_mut();
+        headers.insert(HOST, host);
+        if is_empty && has_meaning {
+            // RFC 9110, 8.6. With a body, it is written with that.
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        if descriptors::are_scarce() {
+            // Connections that are kept for the next request leave none for other hosts.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let forwards = self.proxies.forwards(&url);
+        if let Some(text) = forwards.and_then(|proxy| proxy.authorization.as_ref()) {
+            let mut value = HeaderValue::from_str(text).expect("it is base64");
+            value.set_sensitive(true);
+            headers.insert(PROXY_AUTHORIZATION, value);
+        }
+        if forwards.is_none() {
+            let path = uri.into_parts().path_and_query;
+            *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
+        }
+        Ok((url, request))
+    }
+
+    /// Sends the request on a kept connection, or else on a new one, and returns the answer with the
+    /// connection.
+    ///
+    /// The receiver may close a kept connection at the moment of the send. If nothing came back, the
+    /// request is sent once more, on a new connection: if none of it was sent before, or if its
+    /// `Idempotency-Key` tells the receiver that both are one (RFC 9110, 9.2.2).
+    async fn answered(
+        &self,
+        url: &Url,
+        mut request: Request<Full<Bytes>>,
+        steps: &Arc<Steps>,
+    ) -> Result<(Response<Incoming>, Line), Lack> {
+        if let Some(mut line) = self.pool.take(&origin(url)) {
+            let again = request.headers().contains_key(IDEMPOTENCY_KEY).then(|| request.clone());
+            match line.send(request).await {
+                Ok(answer) => return Ok((answer, line)),
+                Err(Unanswered { unsent, why, is_silent }) => {
+                    let again = unsent.map(|unsent| *unsent).or(again.filter(|_| is_silent));
+                    request = again.ok_or_else(|| Lack::of(&why))?;
+                    debug!(host = url.host_str(), error = chain(&why), "sent again");
+                }
+            }
+        }
+        let stream = self.connector.connect(url, steps).await.map_err(|error| Lack::of(&error))?;
+        let opened = Line::open(stream, steps.clone()).await;
+        let mut line = opened.map_err(|error| Lack::of(&error))?;
+        match line.send(request).await {
+            Ok(answer) => Ok((answer, line)),
+            Err(unanswered) => Err(Lack::of(&unanswered.why)),
+        }
+    }
 }
 
-/// Reads a body, and returns the beginning of `most` bytes.
-async fn beginning(mut rest: Incoming, most: usize) -> Result<Vec<u8>, Lack> {
+/// Returns the place of a URL's connections.
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+/// Reads a body, and returns the beginning of `most` bytes, and whether its end was reached.
+async fn beginning(mut rest: Incoming, most: usize) -> Result<(Vec<u8>, bool), Lack> {
     let (mut body, mut read) = (Vec::new(), 0);
     while let Some(frame) = rest.frame().await {
         let frame = frame.map_err(|error| Lack::of(&error))?;
@@ -183,26 +239,16 @@ async fn beginning(mut rest: Incoming, most: usize) -> Result<Vec<u8>, Lack> {
         body.extend_from_slice(&data[..kept]);
         read += data.len();
         if read > BODY_MAX {
-            break;
+            return Ok((body, false));
         }
     }
-    Ok(body)
+    Ok((body, true))
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").finish_non_exhaustive()
     }
-}
-
-/// The header `Retry-After`: seconds, or a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-    Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())
 }
 
 /// Returns the text of an error, with its causes.

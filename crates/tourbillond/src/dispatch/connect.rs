@@ -2,30 +2,27 @@
 
 use std::error::Error;
 use std::fmt;
-use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::ops::ControlFlow::{Break, Continue};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hyper::Uri;
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::connect::{Connected, Connection};
-use hyper_util::rt::TokioIo;
+use rustls::CertificateError;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_rustls::TlsConnector;
-use tourbillon::{Timer, timeout};
-use tower::Service;
+use tourbillon::Timer;
 use url::Url;
 
 use super::proxy::{ProxyFault, tunnel};
+use super::reach::{Missed, Reach};
 use crate::callback::{Guard, Refused};
 use crate::config::{App, Proxies, Proxy, Trust};
 use crate::descriptors;
@@ -35,15 +32,14 @@ use crate::pem::NO_AUTHORITY;
 /// Longest time to connect: a name's resolution, every address tried, and TLS.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Longest time for one address, so that another has its turn.
-pub(super) const CONNECT_ONE: Duration = Duration::from_secs(3);
-
-/// Error for a name without an address.
-const NO_ADDRESS: &str = "the host has no address";
-
 /// Shortage of this host that no error of the system's says.
 #[derive(Debug)]
 pub(super) struct Shortage(pub(super) &'static str);
+
+impl Shortage {
+    /// All descriptors for callbacks are in use.
+    pub(super) const DESCRIPTORS: Self = Self("all descriptors for callbacks are in use");
+}
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,13 +55,11 @@ impl From<Shortage> for io::Error {
     }
 }
 
-tokio::task_local! {
-    /// Steps of the attempt whose task this is. A client gives its connector a URL and nothing
-    /// else.
-    static STEPS: Arc<Steps>;
-}
+/// Error for a receiver whose certificate is that of an authority.
+const AUTHORITY: &str = "the receiver has the certificate of an authority (CA:TRUE) where it needs \
+    one of its own (CA:FALSE)";
 
-/// Time of the steps of a connection, as far as it came.
+/// Time of the steps of a connection, as far as it came, and what it has read.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     resolve: OnceLock<Duration>,
@@ -73,16 +67,13 @@ pub(super) struct Steps {
     tls: OnceLock<Duration>,
     /// Time of the connection.
     made: OnceLock<Instant>,
-    /// True while a connection to a proxy is being made.
+    /// True until there is a connection to the proxy, if one is needed.
     is_before_proxy: AtomicBool,
+    /// Bytes that the receiver has sent.
+    read: AtomicU64,
 }
 
 impl Steps {
-    /// Polls a request so that a new connection notes its steps here.
-    pub(super) async fn note<F: Future>(self: &Arc<Self>, request: F) -> F::Output {
-        STEPS.scope(self.clone(), request).await
-    }
-
     /// Returns the time of the connection, if it was made.
     pub(super) fn made(&self) -> Option<Instant> {
         self.made.get().copied()
@@ -95,10 +86,16 @@ impl Steps {
         self.is_before_proxy.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the connection to a proxy is being made.
+    /// Notes whether a proxy is still to be reached.
     pub(super) fn set_before_proxy(&self, is: bool) {
         // ORDERING: Relaxed; no other memory is read by it.
         self.is_before_proxy.store(is, Ordering::Relaxed);
+    }
+
+    /// Returns how many bytes the receiver has sent so far.
+    pub(super) fn read(&self) -> u64 {
+        // ORDERING: Relaxed; the channel by which a request ends orders the reads before it.
+        self.read.load(Ordering::Relaxed)
     }
 
     pub(super) fn timing(&self) -> Timing {
@@ -117,30 +114,20 @@ pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Connects to a host by an address that the guard lets pass.
-#[derive(Clone, Debug)]
-pub(super) struct Connector(Arc<Rules>);
-
-/// Rules of an app for its connections.
+/// Connects to hosts by addresses that the guard lets pass.
 #[derive(Debug)]
-struct Rules {
+pub(super) struct Connector {
     guard: Guard,
     trust: Trust,
     proxies: Proxies,
+    reach: Reach,
     timer: Timer,
 }
 
 impl Connector {
     pub(super) fn new(app: &App, timer: &Timer) -> Self {
         let (guard, trust, proxies) = (Guard::new(app), app.trust.clone(), app.proxies.clone());
-        Self(Arc::new(Rules { guard, trust, proxies, timer: timer.clone() }))
-    }
-}
-
-impl Rules {
-    /// The proxy of a URL.
-    fn proxy(&self, uri: &Uri) -> Option<&Proxy> {
-        self.proxies.of(&Url::parse(&uri.to_string()).ok()?)
+        Self { guard, trust, proxies, reach: Reach::new(timer), timer: timer.clone() }
     }
 
     /// Connects, and notes in `steps` how long each step took that came to its end.
@@ -148,9 +135,17 @@ impl Rules {
     /// # Errors
     ///
     /// A failure before the proxy is reached, a timeout included, is a [`ProxyFault`].
-    async fn connect(&self, uri: &Uri, steps: Arc<Steps>) -> io::Result<Stream> {
-        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
-        let url = Url::parse(&uri.to_string()).map_err(invalid)?;
+    pub(super) async fn connect(&self, url: &Url, steps: &Arc<Steps>) -> io::Result<Stream> {
+        let late = |_| match self.proxies.of(url) {
+            Some(proxy) if steps.are_before_proxy() => {
+                Err(ProxyFault::error(proxy, io::Error::from(io::ErrorKind::TimedOut)))
+            }
+            _ => Err(io::ErrorKind::TimedOut.into()),
+        };
+        self.timer.timeout(CONNECT, self.reached(url, steps)).await.unwrap_or_else(late)
+    }
+
+    async fn reached(&self, url: &Url, steps: &Arc<Steps>) -> io::Result<Stream> {
         let is_tls = url.scheme() == "https";
         let host = url.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -158,13 +153,11 @@ impl Rules {
         let mut since = self.timer.now();
         let mut ends = |step: &OnceLock<Duration>| {
             let now = self.timer.now();
-            // Another connection of the same attempt may have been there before.
             let _ = step.set(now.duration_since(since));
             since = now;
         };
-        let all = "all descriptors for callbacks are in use";
-        let mut place = descriptors::for_callback().ok_or(Shortage(all))?;
-        let proxy = self.proxies.of(&url);
+        let mut place = descriptors::for_callback().ok_or(Shortage::DESCRIPTORS)?;
+        let proxy = self.proxies.of(url);
         let is_blind = proxy.is_some() && self.proxies.are_trusted();
         let addresses = match host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, port)],
@@ -178,62 +171,60 @@ impl Rules {
             }
         };
         let addresses = permitted(&self.guard, &addresses)?;
-        let forwards = self.proxies.forwards(&url).is_some();
         let tcp = match proxy {
-            None => connect_any(&addresses).await?,
+            None => self.reach.connect(host, addresses).await?,
             Some(proxy) => {
                 steps.set_before_proxy(true);
                 let (near, own) = near(proxy, place).await?;
                 place = own;
-                let targets = match is_blind {
-                    true => vec![format!("{}:{port}", url.host_str().unwrap_or_default())],
-                    // The address that was judged, so that the proxy connects to no other.
-                    false => addresses.iter().map(ToString::to_string).collect(),
-                };
-                match forwards {
-                    true => connect_proxy(proxy, &near, &steps).await?,
-                    false => connect_through(proxy, &near, &targets, &steps).await?,
-                }
+                let way = Way { reach: &self.reach, proxy, near: &near, steps };
+                self.by_proxy(url, &way, (host, port), addresses).await?
             }
         };
         ends(&steps.connect);
         let socket: Box<dyn Socket> = if is_tls {
             let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-            let config = self.trust.config(&url).ok_or(Shortage(NO_AUTHORITY))?;
-            let tls = TlsConnector::from(config).connect(name, tcp).await?;
+            let config = self.trust.config(url).ok_or(Shortage(NO_AUTHORITY))?;
+            let tls = TlsConnector::from(config).connect(name, tcp).await.map_err(explained)?;
             ends(&steps.tls);
             Box::new(tls)
         } else {
             Box::new(tcp)
         };
         let _ = steps.made.set(since);
-        Ok(Stream { io: TokioIo::new(socket), steps, forwards, _place: place })
+        Ok(Stream { socket, steps: steps.clone(), _place: place })
+    }
+
+    /// Connects by a proxy: by a tunnel to an address that was judged, unless the proxy is trusted.
+    async fn by_proxy(
+        &self,
+        url: &Url,
+        way: &Way<'_>,
+        (host, port): (&str, u16),
+        addresses: Vec<SocketAddr>,
+    ) -> io::Result<TcpStream> {
+        if self.proxies.forwards(url).is_some() {
+            way.connect().await
+        } else if self.proxies.are_trusted() {
+            let target = format!("{}:{port}", url.host_str().unwrap_or_default());
+            way.tunnel(target).await.map_err(|(Break(error) | Continue(error))| error)
+        } else {
+            let tunnel = |address: SocketAddr| way.tunnel(address.to_string());
+            self.reach.first(host, addresses, tunnel).await
+        }
     }
 }
 
-impl Service<Uri> for Connector {
-    type Response = Stream;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    /// Gives up in the end, also when nobody waits for it: a client lets a connection that it no
-    /// longer needs be made, for its pool.
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let rules = self.0.clone();
-        let steps = STEPS.try_with(Arc::clone).unwrap_or_default();
-        Box::pin(async move {
-            let connected = timeout(CONNECT, rules.connect(&uri, steps.clone())).await;
-            connected.unwrap_or_else(|_| match rules.proxy(&uri) {
-                Some(proxy) if steps.are_before_proxy() => {
-                    Err(ProxyFault::error(proxy, io::Error::from(io::ErrorKind::TimedOut)))
-                }
-                _ => Err(io::ErrorKind::TimedOut.into()),
-            })
-        })
+/// Returns the error in words where that of the library is a name of its own.
+fn explained(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(why)))
+            if why.to_string() == "CaUsedAsEndEntity" =>
+        {
+            io::Error::other(AUTHORITY)
+        }
+        _ => error,
     }
 }
 
@@ -280,26 +271,6 @@ fn permitted(guard: &Guard, found: &[SocketAddr]) -> io::Result<Vec<SocketAddr>>
     }
 }
 
-/// Connects to the first of the addresses that answers.
-async fn connect_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, NO_ADDRESS);
-    for &address in addresses {
-        match timeout(CONNECT_ONE, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => {
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
-            Ok(Err(error)) if !descriptors::is_shortage(&error) => last = error,
-            // All ports to it are in use; or this host has no address of its kind. The latter is no
-            // shortage.
-            Ok(Err(error)) if has_source(address) => return Err(error),
-            Ok(Err(error)) => last = io::Error::new(error.kind(), error.to_string()),
-            Err(_) => last = io::ErrorKind::TimedOut.into(),
-        }
-    }
-    Err(last)
-}
-
 /// The addresses of a proxy. An operator has named it, so no guard judges it.
 async fn near(
     proxy: &Proxy,
@@ -314,44 +285,28 @@ async fn near(
     }
 }
 
-async fn connect_proxy(proxy: &Proxy, near: &[SocketAddr], steps: &Steps) -> io::Result<TcpStream> {
-    steps.set_before_proxy(true);
-    let stream = connect_any(near).await.map_err(|why| ProxyFault::error(proxy, why));
-    steps.set_before_proxy(false);
-    stream
+/// Way to receivers through a proxy.
+pub(super) struct Way<'a> {
+    pub(super) reach: &'a Reach,
+    pub(super) proxy: &'a Proxy,
+    /// Addresses of the proxy.
+    pub(super) near: &'a [SocketAddr],
+    pub(super) steps: &'a Steps,
 }
 
-/// Connects through a proxy to the first of the targets that it reaches. Each but the last has so
-/// long as one address has without a proxy.
-pub(super) async fn connect_through(
-    proxy: &Proxy,
-    near: &[SocketAddr],
-    targets: &[String],
-    steps: &Steps,
-) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, NO_ADDRESS);
-    for (index, target) in targets.iter().enumerate() {
-        let mut stream = connect_proxy(proxy, near, steps).await?;
-        let limit = if index + 1 < targets.len() { CONNECT_ONE } else { CONNECT };
-        match timeout(limit, tunnel(&mut stream, proxy, target)).await {
-            Ok(Ok(())) => return Ok(stream),
-            Ok(Err(error)) => last = error,
-            Err(_) => last = io::ErrorKind::TimedOut.into(),
-        }
+impl Way<'_> {
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let stream = self.reach.connect(&self.proxy.host, self.near.to_vec()).await;
+        let stream = stream.map_err(|why| ProxyFault::error(self.proxy, why))?;
+        self.steps.set_before_proxy(false);
+        Ok(stream)
     }
-    Err(last)
-}
 
-/// Returns whether this host has an address to call that one from, as far as it can tell.
-fn has_source(address: SocketAddr) -> bool {
-    let any: IpAddr = match address {
-        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-    };
-    // Nothing is sent. Where there is no socket for it, that is the shortage.
-    match UdpSocket::bind((any, 0)) {
-        Ok(socket) => socket.connect(address).is_ok(),
-        Err(error) => descriptors::is_shortage(&error),
+    /// Connects to `target`, a host and a port. Without the proxy no other target is reached.
+    pub(super) async fn tunnel(&self, target: String) -> Result<TcpStream, Missed> {
+        let mut stream = self.connect().await.map_err(Break)?;
+        tunnel(&mut stream, self.proxy, &target).await.map_err(Continue)?;
+        Ok(stream)
     }
 }
 
@@ -362,9 +317,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 
 /// A connection, and its place among callbacks' connections.
 pub(super) struct Stream {
-    io: TokioIo<Box<dyn Socket>>,
-    /// True if it leads to a proxy that forwards whole URLs.
-    forwards: bool,
+    socket: Box<dyn Socket>,
     /// Steps that made it.
     steps: Arc<Steps>,
     _place: OwnedSemaphorePermit,
@@ -376,37 +329,36 @@ impl fmt::Debug for Stream {
     }
 }
 
-impl Connection for Stream {
-    fn connected(&self) -> Connected {
-        Connected::new().proxy(self.forwards).extra(self.steps.clone())
-    }
-}
-
-impl Read for Stream {
+impl AsyncRead for Stream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
+        buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.socket).poll_read(cx, buffer);
+        let count = (buffer.filled().len() - before) as u64;
+        // ORDERING: Relaxed; the channel by which a request ends orders it before `Steps::read`.
+        self.steps.read.fetch_add(count, Ordering::Relaxed);
+        polled
     }
 }
 
-impl Write for Stream {
+impl AsyncWrite for Stream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, bytes)
+        Pin::new(&mut self.socket).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+        Pin::new(&mut self.socket).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
+        Pin::new(&mut self.socket).poll_shutdown(cx)
     }
 
     fn poll_write_vectored(
@@ -414,11 +366,11 @@ impl Write for Stream {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, pieces)
+        Pin::new(&mut self.socket).poll_write_vectored(cx, pieces)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
+        self.socket.is_write_vectored()
     }
 }
 

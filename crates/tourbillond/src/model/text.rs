@@ -31,8 +31,12 @@ pub fn time(text: &str) -> Result<Time, String> {
 
 /// A time as RFC 3339, in UTC, with as many digits as it needs.
 pub fn rfc3339(time: Time) -> String {
-    let time = jiff::Timestamp::from_microsecond(time.as_micros());
-    time.unwrap_or(jiff::Timestamp::MAX).to_string()
+    timestamp(time).to_string()
+}
+
+/// Returns a time as jiff's.
+pub(crate) fn timestamp(time: Time) -> jiff::Timestamp {
+    jiff::Timestamp::from_microsecond(time.as_micros()).unwrap_or(jiff::Timestamp::MAX)
 }
 
 /// Returns the part of a foreign text that is put into an error.

@@ -116,6 +116,7 @@ async fn who_follows_gets_an_overview_and_then_runs() {
     let request = Request::get("/v1/live").body(Body::empty()).unwrap();
     let answer = api.router.clone().oneshot(request).await.unwrap();
     assert_eq!(answer.headers()["content-type"], "text/event-stream");
+    assert_eq!(answer.headers()["x-accel-buffering"], "no");
     let mut body = answer.into_body();
     let mut next = async || {
         let frame = tourbillon::timeout(Duration::from_secs(60), body.frame()).await.unwrap();

@@ -9,11 +9,9 @@ use crate::model::{Completion, CompletionState};
 
 /// Returns the completion of an attempt whose receiver has this time from now.
 pub(super) fn waiting(shared: &Shared, job: &Job, within: Duration) -> Completion {
-    // By the clock of the database.
-    let now = job.fire.claimed() + shared.service.timer.now().duration_since(job.since);
     Completion {
         state: CompletionState::Waiting,
-        until: model::rfc3339(now + within),
+        until: model::rfc3339(job.now(&shared.service.timer) + within),
         called: None,
         text: String::new(),
     }
@@ -52,7 +50,8 @@ async fn settle(
         None => Verdict::Succeeded,
         Some(why) => {
             let why = Err(why.clone());
-            judge(&why, (&[], None), &job.retry, job.fire.failures(), random())
+            let now = model::timestamp(job.now(&shared.service.timer));
+            judge(&why, (&[], None), &job.retry, job.fire.failures(), random(), now)
         }
     };
     ended.error = why;

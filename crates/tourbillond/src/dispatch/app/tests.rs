@@ -32,7 +32,7 @@ struct Call {
 
 /// A receiver on all addresses of the loopback network, so on as many hosts. The path of a call
 /// selects the answer: `/503`, or `/hang` for none before it is let go, or `/recovers` for 503
-/// until then.
+/// until then, or `/later` for 503 and a date to come back.
 struct Receiver {
     port: u16,
     calls: mpsc::UnboundedReceiver<Call>,
@@ -92,9 +92,13 @@ async fn answer(
     let mut answer = Response::new(Full::from(text));
     let status = match &*path {
         "recovers" if *going.borrow() => "200",
-        "recovers" => "503",
+        "recovers" | "later" => "503",
         path => path,
     };
+    if path == "later" {
+        let date = HeaderValue::from_static("Sun, 01 Mar 2026 00:30:00 GMT");
+        answer.headers_mut().insert("retry-after", date);
+    }
     if let Ok(status) = status.parse() {
         *answer.status_mut() = hyper::StatusCode::from_u16(status).unwrap();
     }

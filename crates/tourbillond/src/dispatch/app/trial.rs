@@ -27,33 +27,37 @@ pub(super) async fn carry_out(shared: Arc<Shared>, trial: Trial) {
     if !trial.is_awaited() {
         return;
     }
+    let Ok(started) = shared.service.reader.now().await else {
+        trial.end(Err(Untried::Away));
+        return;
+    };
     let timer = &shared.service.timer;
-    let (start, started) = (timer.now(), Timestamp::now());
-    let scheduled_for = shared.service.timer.wall_now().into();
+    let start = timer.now();
     let outgoing = Outgoing {
         callback: &trial.callback,
         xtimer: None,
         attempt: Attempt {
             app: &shared.app,
             schedule: SCHEDULE,
-            key: TimerId::new(scheduled_for).to_string(),
-            scheduled_for,
+            key: TimerId::new(started).to_string(),
+            scheduled_for: started,
             number: 1,
             run: None,
             trace: trial.trace.clone(),
         },
         is_test: true,
     };
-    let exchange = outgoing.exchange(&shared, started).await;
+    let exchange = outgoing.exchange(&shared, model::timestamp(started)).await;
     let took = timer.now().duration_since(start);
     let Exchange { request, answer, timing, redact } = exchange;
     let answer = answer.map_err(Lack::into_text);
     let within = callback::complete_within(&trial.callback).ok().flatten();
     let means = (&*trial.callback.success, within);
-    let error = match judge(&answer, means, &Retry::NEVER, 0, random()) {
-        Verdict::Succeeded | Verdict::Waits(_) => None,
-        Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(&why)),
-    };
+    let error =
+        match judge(&answer, means, &Retry::NEVER, 0, random(), model::timestamp(started + took)) {
+            Verdict::Succeeded | Verdict::Waits(_) => None,
+            Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(&why)),
+        };
     let sent = (request, timing);
     let ended = ended((1, started, took), sent, answer.as_ref().ok(), error, &redact);
     let (app, ms, status, error) = (&shared.app, ended.ms, ended.status, ended.error.as_deref());

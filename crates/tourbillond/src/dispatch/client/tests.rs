@@ -1,10 +1,10 @@
+mod kept;
 mod tls;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use hyper::header::HeaderValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::unbounded_channel;
@@ -78,7 +78,7 @@ async fn an_answer_has_its_status_and_the_beginning_of_its_body() {
     for _ in 0..2 {
         let answer = send(&client, &url).await.unwrap();
         assert_eq!(answer.status, 503);
-        assert_eq!(answer.retry_after, Some(Duration::from_secs(7)));
+        assert_eq!(answer.headers["retry-after"], "7");
         assert_eq!(answer.body, [b'x'; BODY_KEPT]);
     }
     assert_eq!(connections.load(SeqCst), 1);
@@ -230,6 +230,43 @@ async fn of_an_endless_body_no_more_is_read_than_the_limit() {
 }
 
 #[tokio::test]
+async fn a_head_is_limited_by_its_bytes_and_not_by_its_headers() {
+    let (url, _) = receiver(async |mut stream: TcpStream| {
+        let path = head(&mut stream).await?;
+        let count = path.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
+        let lines = "a:\r\n".repeat(count);
+        stream.write_all(format!("HTTP/1.1 200 OK\r\n{lines}\r\n").as_bytes()).await
+    })
+    .await;
+    let client = client("127.0.0.0/8");
+    for (count, is_taken) in [(101, true), (16_379, true), (16_380, false)] {
+        let answer = send(&client, &format!("{url}{count}")).await;
+        assert_eq!(answer.is_ok(), is_taken, "{count}");
+    }
+}
+
+#[tokio::test]
+async fn what_may_have_a_body_says_that_it_has_none() {
+    let (url, _) = receiver(async |mut stream: TcpStream| {
+        loop {
+            let head = head(&mut stream).await?;
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let answer = format!("HTTP/1.1 204 Done\r\nX-Length: {length:?}\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await?;
+        }
+    })
+    .await;
+    let client = client("127.0.0.0/8");
+    for method in ["POST", "PUT", "PATCH", "GET", "HEAD", "DELETE", "OPTIONS"] {
+        let request = Request::builder().method(method).uri(&url).body(Full::default()).unwrap();
+        let answer = client.send(request, LONG).await.0.unwrap();
+        let has_meaning = method.starts_with('P');
+        let expected = if has_meaning { r#"Some("0")"# } else { "None" };
+        assert_eq!(answer.headers["x-length"], expected, "{method}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_with_too_long_a_head_is_an_error() {
     let (url, _) = receiver(async |mut stream: TcpStream| {
         head(&mut stream).await?;
@@ -265,19 +302,5 @@ fn a_shortage_is_found_however_deep_it_is() {
     assert!(matches!(Lack::of(&io::Error::other(Shortage("threads"))), Lack::Shortage(_)));
     for errno in [Errno::CONNREFUSED, Errno::HOSTUNREACH, Errno::NETUNREACH, Errno::ACCESS] {
         assert!(matches!(Lack::of(&of(errno)), Lack::Failure(_)), "{errno:?}");
-    }
-}
-
-#[test]
-fn retry_after_is_seconds_or_a_date() {
-    let of = |text: &str| {
-        let value = HeaderValue::from_str(text).unwrap();
-        retry_after(&HeaderMap::from_iter([(RETRY_AFTER, value)]))
-    };
-    assert_eq!(of("120"), Some(Duration::from_secs(120)));
-    assert_eq!(of("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
-    assert!(of("Tue, 31 Dec 2199 23:59:59 GMT").unwrap() > Duration::from_secs(1_000_000));
-    for text in ["", "-1", "1.5", "soon", "99999999999999999999999"] {
-        assert_eq!(of(text), None, "{text}");
     }
 }

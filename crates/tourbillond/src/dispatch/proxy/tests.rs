@@ -1,3 +1,4 @@
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use super::*;
 use crate::callback::Answer;
 use crate::config::{App, Proxies, Trust};
 use crate::dispatch::client::{Client, Lack};
-use crate::dispatch::connect::{CONNECT_ONE, connect_through};
+use crate::dispatch::connect::Way;
+use crate::dispatch::reach::{CONNECT_ONE, Reach};
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(100);
@@ -223,7 +225,9 @@ async fn a_target_that_hangs_leaves_time_for_the_next() {
     });
     let proxy = Proxy { host: "127.0.0.1".to_owned(), port, authorization: None };
     let near = [([127, 0, 0, 1], port).into()];
-    let targets = ["10.0.0.1:7", "10.0.0.2:7"].map(str::to_owned);
-    let steps = Arc::default();
-    connect_through(&proxy, &near, &targets, &steps).await.unwrap();
+    let targets = ["10.0.0.1:7", "10.0.0.2:7"].map(|text| text.parse().unwrap());
+    let (reach, steps) = (Reach::new(&Timer::global()), Arc::default());
+    let way = Way { reach: &reach, proxy: &proxy, near: &near, steps: &steps };
+    let tunnel = |address: SocketAddr| way.tunnel(address.to_string());
+    reach.first("host", targets.to_vec(), tunnel).await.unwrap();
 }

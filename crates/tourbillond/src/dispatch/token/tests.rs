@@ -175,7 +175,7 @@ fn an_answer_that_is_no_token_is_refused_without_its_text() {
     let read = |status: u16, body: &str| {
         let status = hyper::StatusCode::from_u16(status).unwrap();
         let headers = hyper::HeaderMap::new();
-        read(&Answer { status, retry_after: None, headers, body: body.into() })
+        read(&Answer { status, headers, body: body.into() })
     };
     let good = r#"{"access_token":"hunter2","token_type":"Bearer"}"#;
     assert_eq!(read(200, good), Ok(("Bearer hunter2".to_owned(), LIFE)));

@@ -1,8 +1,10 @@
 //! Lanes, pauses and backfills, in a receiver's view.
 
 use serde_json::json;
+use tourbillon::virtual_time::VirtualClock;
 
 use super::*;
+use crate::config::Secret;
 
 /// Puts a definition under a key.
 pub(super) async fn put(service: &Service, key: &str, definition: serde_json::Value) {
@@ -157,5 +159,42 @@ async fn a_paused_schedule_calls_again_from_the_end_of_its_pause() {
             break;
         }
     }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn signatures_dates_and_starts_go_by_the_clock_of_the_database() {
+    let mut receiver = Receiver::start().await;
+    // A day on which no machine runs this any more.
+    let midnight = 1_772_323_200; // 2026-03-01
+    let clock = VirtualClock::new();
+    clock.set_wall(std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(midnight));
+    let of_database = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let app = App { secrets: vec![Secret("secret".to_owned())], ..app(8) };
+    let store = Box::new(Memory::new(&of_database));
+    let service = Service::start(store, config(&[("a", app)]), &Timer::global()).unwrap();
+    start(&service);
+    let once = json!({
+        "when": { "at": "2020-01-01T00:00:00Z" }, "callback": { "url": receiver.url(1, "later") },
+    });
+    put(&service, "k", once).await;
+    let call = receiver.next().await;
+    let signed = call.headers["webhook-timestamp"].to_str().unwrap().parse::<u64>().unwrap();
+    assert!((midnight..midnight + 600).contains(&signed), "{signed}");
+    let pending = loop {
+        let pending = service.reader.timers(TimerQuery::new()).await.unwrap().remove(0);
+        if pending.running.is_none() && pending.attempt == 1 {
+            break pending;
+        }
+        service.timer.sleep(Duration::from_millis(5)).await;
+    };
+    let half_past = model::time("2026-03-01T00:30:00Z").unwrap();
+    let early = half_past - Duration::from_secs(600);
+    assert!(
+        (early..half_past + Duration::from_secs(600)).contains(&pending.new.due),
+        "{pending:?}"
+    );
+    let attempts = read_attempts(&pending.detail);
+    assert!(attempts[0].started.starts_with("2026-03-01T00:"), "{attempts:?}");
     service.stop().await;
 }

@@ -14,6 +14,7 @@ use tourbillon::virtual_time::VirtualClock;
 
 use super::*;
 use crate::config::{Proxies, Trust};
+use crate::dispatch::pool::IDLE;
 
 /// Answer of a receiver that keeps its connection.
 const DONE: &[u8] = b"HTTP/1.1 204 Done\r\n\r\n";
@@ -52,6 +53,12 @@ impl Authority {
 
     /// A server's TLS. With `asks`, a client needs a certificate.
     fn acceptor(&self, asks: bool) -> TlsAcceptor {
+        let (own, key) = self.certify();
+        self.acceptor_of(own, key, asks)
+    }
+
+    /// A server's TLS, by a certificate and its key.
+    fn acceptor_of(&self, own: Vec<u8>, key: Vec<u8>, asks: bool) -> TlsAcceptor {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone());
         let builder = builder.with_safe_default_protocol_versions().unwrap();
@@ -63,7 +70,6 @@ impl Authority {
         } else {
             builder.with_no_client_auth()
         };
-        let (own, key) = self.certify();
         let key = PrivatePkcs8KeyDer::from(key).into();
         Arc::new(builder.with_single_cert(vec![own.into()], key).unwrap()).into()
     }
@@ -252,4 +258,19 @@ async fn a_system_without_authorities_is_short_of_them_where_the_app_has_none() 
     app.trust = Trust::read(&app, &Arc::new(RootCertStore::empty())).unwrap();
     let lack = Client::new(&app, &timer).send(request(), LONG).await.0.unwrap_err();
     assert!(matches!(&lack, Lack::Shortage(why) if why.contains("ca-certificates")), "{lack:?}");
+}
+
+#[tokio::test]
+async fn a_receiver_with_the_certificate_of_an_authority_is_told_what_it_needs() {
+    let authority = Authority::new();
+    let own = authority.issuer.der().to_vec();
+    let acceptor = authority.acceptor_of(own, authority.issuer.key().serialize_der(), false);
+    let (url, _) = receiver(move |stream| {
+        let acceptor = acceptor.clone();
+        async move { acceptor.accept(stream).await.map(drop) }
+    })
+    .await;
+    let url = url.replace("http://127.0.0.1", "https://localhost");
+    let error = failure(send(&authority.client(&Timer::global()), &url).await);
+    assert!(error.contains("CA:TRUE") && error.contains("CA:FALSE"), "{error}");
 }

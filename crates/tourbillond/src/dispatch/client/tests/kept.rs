@@ -1,0 +1,112 @@
+//! Connections that are kept for the next request, and closed by their receiver.
+
+use std::sync::Mutex;
+
+use tourbillon::virtual_time::VirtualClock;
+
+use super::*;
+use crate::dispatch::pool::{AGE, IDLE};
+
+/// Answer of a receiver that keeps its connection.
+const DONE: &str = "HTTP/1.1 204 Done\r\n\r\n";
+
+/// Starts a receiver whose connections answer with these texts, one to a request, and then end.
+/// Returns its URL, and the heads of the requests.
+async fn scripted(connections: &[&'static [&'static str]]) -> (String, Arc<Mutex<Vec<String>>>) {
+    let scripts = Arc::new(Mutex::new(connections.to_vec().into_iter()));
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    let came = heads.clone();
+    let (url, _) = receiver(move |mut stream| {
+        let script = scripts.lock().unwrap().next().unwrap_or_default();
+        let came = came.clone();
+        async move {
+            for answer in script {
+                let head = head(&mut stream).await?;
+                came.lock().unwrap().push(head);
+                stream.write_all(answer.as_bytes()).await?;
+            }
+            Ok(())
+        }
+    })
+    .await;
+    (url, heads)
+}
+
+/// Sends two requests, the second on the kept connection of the first, and returns its result. By
+/// `key`, they have an `Idempotency-Key`.
+async fn second(url: &str, key: Option<&str>) -> Result<Answer, Lack> {
+    let client = client("127.0.0.0/8");
+    let send = async || {
+        let mut request = Request::post(url);
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        client.send(request.body(Full::default()).unwrap(), LONG).await.0
+    };
+    send().await.unwrap();
+    send().await
+}
+
+#[tokio::test]
+async fn a_request_on_a_kept_connection_that_is_closed_in_silence_is_sent_once_more() {
+    // The empty answer is the end of a connection that has read the request.
+    let (url, heads) = scripted(&[&[DONE, ""], &[DONE]]).await;
+    assert_eq!(second(&url, Some("k")).await.unwrap().status, 204);
+    let heads = heads.lock().unwrap();
+    assert_eq!(heads.len(), 3);
+    assert_eq!(heads[1], heads[2]);
+}
+
+#[tokio::test]
+async fn a_request_without_a_key_is_sent_once() {
+    // A receiver could not know that a second one is the first.
+    let (url, heads) = scripted(&[&[DONE, ""], &[DONE]]).await;
+    failure(second(&url, None).await);
+    assert_eq!(heads.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_request_is_not_sent_again_once_its_answer_has_begun() {
+    let (url, heads) = scripted(&[&[DONE, "H"], &[DONE]]).await;
+    failure(second(&url, Some("k")).await);
+    assert_eq!(heads.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_new_connection_that_is_closed_in_silence_is_the_receivers_failure() {
+    let (unread, read): (&[_], &[_]) = (&[], &[""]);
+    for new in [unread, read] {
+        let (url, heads) = scripted(&[&[DONE, ""], new, &[DONE]]).await;
+        failure(second(&url, Some("k")).await);
+        assert_eq!(heads.lock().unwrap().len(), 2 + new.len());
+    }
+}
+
+#[tokio::test]
+async fn a_connection_ends_after_a_time_so_that_its_name_is_resolved_anew() {
+    let (url, connections) = receiver(async |mut stream: TcpStream| {
+        loop {
+            head(&mut stream).await?;
+            stream.write_all(DONE.as_bytes()).await?;
+        }
+    })
+    .await;
+    let url = url.replace("127.0.0.1", "localhost");
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let app = App { networks: vec!["127.0.0.0/8".parse().unwrap()], ..App::default() };
+    let client = Client::new(&app, &timer);
+    let pause = IDLE / 2;
+    let mut age = Duration::ZERO;
+    // Never idle for long, as with a schedule of a second.
+    while age < AGE {
+        let timing = client.send(get(&url), LONG).await.1;
+        assert_eq!(timing.resolve_ms.is_some(), age.is_zero(), "{age:?}");
+        clock.advance(pause);
+        age += pause;
+    }
+    assert_eq!(connections.load(SeqCst), 1);
+    let timing = client.send(get(&url), LONG).await.1;
+    assert!(timing.resolve_ms.is_some(), "{timing:?}");
+    assert_eq!(connections.load(SeqCst), 2);
+}
