@@ -77,7 +77,8 @@ pub enum ParseErrorKind {
     TwoLastDays,
     /// Each field is valid, but no day matches them all: the 30th of February.
     NeverOccurs,
-    /// There is no time zone of this name, or the system has no database of zones.
+    /// The database has no time zone of this name, or a file of this name that is no place; or the
+    /// system has no database.
     UnknownZone,
 }
 
@@ -189,10 +190,10 @@ impl fmt::Display for ParseError {
 impl Error for ParseError {}
 
 /// Text from outside, escaped for a message.
-struct Shown<'a> {
-    text: &'a str,
+pub(crate) struct Shown<'a> {
+    pub(crate) text: &'a str,
     /// True if more follows.
-    cut: bool,
+    pub(crate) cut: bool,
 }
 
 impl fmt::Display for Shown<'_> {

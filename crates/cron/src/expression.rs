@@ -16,6 +16,7 @@ use crate::schedule::Schedule;
 use crate::time::{from_timestamp, to_timestamp};
 use crate::zone::{self, From, Kind};
 use crate::zoned_time::ZonedTime;
+use crate::zones;
 
 /// croner knows the years from 1 on, and of this one only a part.
 const YEAR_END: i16 = 5000;
@@ -158,14 +159,18 @@ impl Times {
 impl Cron {
     /// Parses `expression`, for the time zone that the IANA database has under the name `zone`.
     ///
+    /// The result keeps the rules that the zone has now, from [this copy](crate::ZoneData::current)
+    /// of the database.
+    ///
     /// # Errors
     ///
     /// If the expression is invalid or names a day that never comes, or if the zone is unknown. The
-    /// error has the position.
+    /// error has the position. `Etc/Unknown`, `Factory`, `localtime` and `posixrules` are unknown,
+    /// although copies of the database have such files: they name no place.
     pub fn parse(expression: &str, zone: &str) -> Result<Self, ParseError> {
         let rule = parse(expression)?;
-        let zone = TimeZone::get(zone)
-            .map_err(|_| ParseError::new(ParseErrorKind::UnknownZone, Field::Zone, zone, 0))?;
+        let zone = zones::get(zone)
+            .ok_or_else(|| ParseError::new(ParseErrorKind::UnknownZone, Field::Zone, zone, 0))?;
         let expression = expression.trim().to_owned();
         Ok(Self { parsed: Arc::new(Parsed { expression, zone, rule }) })
     }

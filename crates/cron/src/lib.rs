@@ -52,7 +52,14 @@
 //! browsers from a built-in one. For a system without a copy (a container without `tzdata`), the
 //! feature `bundled-zones` adds one to the program, some 200 KiB. The system's copy is preferred
 //! where there is one, because it may be newer. A lookup by name takes a lock of that database's:
-//! in a program that forks, parse expressions where no thread is about to.
+//! in a program that forks, parse expressions where no thread is about to. [`system_zone`] is the
+//! name of the machine's own zone, or an error: nothing here stands for UTC unless it is named.
+//!
+//! A [`Cron`] keeps the rules that its zone had when it was parsed, and its clones and [`Ticks`] do
+//! too, so it remains a pure function of time. Governments change these rules, and administrators
+//! the machine's zone. A program that runs for months calls [`ZoneData::reload`] from time to time,
+//! and parses again; [`ZoneData::current`] says which data it has. Without that call, up to five
+//! minutes pass until parsing sees files that have changed.
 //!
 //! Times of day come from [`tourbillon::time`]. In browsers and Node.js, enable the feature
 //! `wasm-bindgen` of tourbillon: it brings them and the timers.
@@ -68,6 +75,7 @@ mod ticks;
 mod time;
 mod zone;
 mod zoned_time;
+mod zones;
 
 pub use error::{Field, ParseError, ParseErrorKind};
 pub use expression::Cron;
@@ -75,3 +83,4 @@ pub use missed::Missed;
 pub use schedule::{Occurrences, Schedule};
 pub use ticks::{Tick, Ticks};
 pub use zoned_time::ZonedTime;
+pub use zones::{SystemZoneError, ZoneData, system_zone};

@@ -7,6 +7,8 @@ mod faked_clock;
 mod oracle;
 mod support;
 mod ticks;
+#[cfg(unix)]
+mod zones;
 
 use std::time::SystemTime;
 
