@@ -106,6 +106,10 @@ row format-input '\\%a\\x \\\\%b' = \
 row format-fault - = \
     '@reboot probe touch $OUT/format-fault
 61 * * * * probe true'
+row format-never x = \
+    '@reboot probe echo x >$OUT/format-never
+0 0 31 2 * probe true
+0 22-6 * * * probe true'
 row format-user - x \
     '@reboot probe echo x >$OUT/format-user
 @reboot no-such-user true'

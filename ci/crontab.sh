@@ -167,11 +167,49 @@ logs 'ended with 0'
 stop TERM
 [ "$(tr -cd '\000-\010\013-\037\177' <"$dir/log" | wc -c)" = 0 ]
 
+say "lines whose time never comes, and the version"
+printf '@reboot echo others run\n0 0 31 2 * true\n0 22-6 * * * true\n' >"$dir/jobs"
+start --user "$dir/jobs"
+logs '[|] others run'
+logs 'this line is left out$' 2
+logs ' 1 jobs$'
+stop TERM
+"$program" --version | grep -E '^tourbillon-crontab [0-9.]+, time zones .+'
+
 if [ "$(id -u)" != 0 ]; then
     not_checked "jobs as other users, files that others own, attacks on root's terminal" \
         "this is not root"
     exit 0
 fi
+if unshare -m true 2>/dev/null; then
+    say "the machine's zone: a plain file, and a link that changes"
+    cp -a /etc "$dir/etc"
+    rm -f "$dir/etc/localtime"
+    cp /usr/share/zoneinfo/Europe/Berlin "$dir/etc/localtime"
+    # with_etc COMMAND...: runs it where that is /etc.
+    with_etc() {
+        exec env -u TZ unshare -m sh -c 'mount --bind "$0" /etc && exec "$@"' "$dir/etc" "$@"
+    }
+    if (with_etc "$program" --user "$dir/jobs") >"$dir/log" 2>&1; then
+        echo "a machine's zone without a name is taken"
+        exit 1
+    fi
+    logs '^/etc/localtime is no link to a time zone of the database: use --zone NAME$'
+    ln -sf /usr/share/zoneinfo/Europe/Berlin "$dir/etc/localtime"
+    (with_etc "$program" --user "$dir/jobs") >"$dir/log" 2>&1 &
+    cron=$!
+    logs ' CET times of Europe/Berlin, time zones | CEST times of Europe/Berlin, time zones '
+    ln -sf /usr/share/zoneinfo/Asia/Tokyo "$dir/etc/localtime"
+    kill -HUP "$cron"
+    logs ' JST times of Asia/Tokyo, time zones '
+    cp --remove-destination /usr/share/zoneinfo/Europe/Berlin "$dir/etc/localtime"
+    kill -HUP "$cron"
+    logs ' JST /etc/localtime is no link to a time zone of the database: Asia/Tokyo stays in force$'
+    stop TERM
+else
+    not_checked "the machine's zone" "this may not mount"
+fi
+
 say "jobs of other users, and files that they own"
 rm -r "$dir/cron.d/"*
 echo "@reboot nobody id -un; id -Gn; pwd; echo \$HOME \$LOGNAME; id -un >/etc/crontab.tried" \

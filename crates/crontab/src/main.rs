@@ -9,15 +9,18 @@
 //! The first runs the jobs, the second lists the next runs, and the third goes through a year in
 //! virtual time. Other options:
 //!
-//! - `--zone NAME`: the time zone of lines without a `CRON_TZ`; the system's if not given;
+//! - `--zone NAME`: the time zone of lines without a `CRON_TZ`; the system's if not given, and if
+//!   that has no name, an error that shows the setting;
 //! - `--from TIME`: where `--next` and `--dry-run` begin, such as `2026-03-28T12:00Z`;
 //! - `--system`, `--user`: the format of the files that follow, regardless of their names;
-//! - `--catch-up`: jobs missed in suspend run once when the machine is back, as with anacron.
+//! - `--catch-up`: jobs missed in suspend run once when the machine is back, as with anacron;
+//! - `--version`: the version of the program, and of the time zones with the place they are from.
 //!
 //! Nothing ticks: each job is a stream, and a due one wakes the one task that waits for all of
-//! them. Between two jobs no task wakes; one thread compares the clocks every 30 seconds. The end,
-//! and `--dry-run`, report how often the task woke. Files are looked at again when it wakes for a
-//! job, and on SIGHUP.
+//! them. If none was due for an hour, it looks at the files and the zones; one thread compares the
+//! clocks every 30 seconds. The end, and `--dry-run`, report how often the task woke. Files are
+//! looked at again when it wakes, and on SIGHUP. So are the machine's zone and the rules of all
+//! zones, which a package may have replaced: jobs follow the new ones, and the log names both.
 //!
 //! SIGINT (Ctrl-C), SIGTERM and SIGQUIT end it. It asks all jobs to end by SIGTERM and, after ten
 //! seconds or at another such signal, kills them, each with its whole process group. SIGKILL leaves
@@ -60,6 +63,7 @@
 //! | `format-backslash` | in a command `\\` is a `\`, and `\%` a `%` | the same |
 //! | `format-input` | in its input only `\%` is different | the same |
 //! | `format-fault` | a file with a fault is not used at all | the same |
+//! | `format-never` | a time that never comes, `0 0 31 2 *` or `0 22-6 * * *`, does no harm to other lines | the same, and the log says so |
 //! | `format-user` | an unknown user is a fault | only that job does not run |
 //! | `format-case` | `@Reboot` is a fault | it is `@reboot` |
 //! | `format-return` | a carriage return at the end of a command is a part of it | left out |
@@ -93,8 +97,14 @@
 //!   read, once.)
 //! - A process that a job leaves in the background can be ended with the job as long as it holds
 //!   the job's output. Until then the job's ended shell stays as a zombie.
-//! - A file that is new or has changed is not seen within a minute, but when the next job is due
-//!   or SIGHUP comes. On the other hand, a change of its mode or owner alone is seen as well.
+//! - A list of values with a range that ends before it starts, such as `1,22-6`, never comes, and
+//!   the log says so. cron runs it at the other values.
+//! - A file that is new or has changed is not seen within a minute, but when the next job is due,
+//!   SIGHUP comes, or an hour has passed. On the other hand, a change of its mode or owner alone is
+//!   seen as well.
+//! - So it is with the machine's zone, which cron follows within a minute, and with the rules of all
+//!   zones, which cron reads at its start. `TZ` and `/etc/localtime` have to name a zone; cron takes
+//!   the rules of a file without a name, and UTC where there are none.
 //! - `@reboot` is each start of this program.
 
 #[cfg(unix)]

@@ -21,9 +21,8 @@ use std::time::{Duration, SystemTime};
 use async_signal::{Signal, Signals};
 use futures::StreamExt;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use tourbillon::Timer;
-use tourbillon_cron::Missed;
+use tourbillon_cron::{Missed, ZoneData};
 use tourbillon_crontab::Format;
 
 use self::files::{Files, Load};
@@ -32,7 +31,8 @@ use self::run::Runner;
 use self::writer::Writer;
 
 const USAGE: &str = "usage: tourbillon-crontab [--next N | --dry-run] [--zone NAME] [--from TIME] \
-                     [--catch-up] [--system | --user] FILE...";
+                     [--catch-up] [--system | --user] FILE...
+       tourbillon-crontab --version";
 
 /// Time to write the last lines of the log, if somebody reads it.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -54,9 +54,8 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn start() -> Result<ExitCode, String> {
-    let mut files = Files::new(system_zone());
     let (mut mode, mut from, mut catches_up) = (Mode::Run, SystemTime::now(), false);
-    let (mut format, mut named) = (None, 0);
+    let (mut format, mut zone, mut named) = (None, None, Vec::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value\n{USAGE}"));
@@ -70,27 +69,33 @@ fn start() -> Result<ExitCode, String> {
             "--catch-up" => catches_up = true,
             "--system" => format = Some(Format::System),
             "--user" => format = Some(Format::User),
-            "--zone" => files.zone = value()?,
+            "--zone" => zone = Some(value()?),
             "--from" => {
                 let time: Timestamp =
                     value()?.parse().map_err(|error| format!("--from: {error}"))?;
                 from = time.into();
             }
-            _ if argument.starts_with('-') => return Err(USAGE.to_owned()),
-            _ => {
-                files.add(argument.as_ref(), format)?;
-                named += 1;
+            "--version" => {
+                let version = env!("CARGO_PKG_VERSION");
+                println!("tourbillon-crontab {version}, time zones {}", ZoneData::current());
+                return Ok(ExitCode::SUCCESS);
             }
+            _ if argument.starts_with('-') => return Err(USAGE.to_owned()),
+            _ => named.push((argument, format)),
         }
     }
-    if named == 0 {
+    if named.is_empty() {
         return Err(USAGE.to_owned());
+    }
+    let mut files = Files::new(zone)?;
+    for (path, format) in named {
+        files.add(path.as_ref(), format)?;
     }
     if matches!(mode, Mode::Run) {
         return run(files, if catches_up { Missed::Coalesce } else { Missed::Skip });
     }
-    let Load { jobs, faults } = files.load();
-    for fault in &faults {
+    let Load { jobs, faults, never } = files.load();
+    for fault in faults.iter().chain(&never) {
         eprintln!("{fault}");
     }
     if !faults.is_empty() {
@@ -116,16 +121,10 @@ fn run(mut files: Files, policy: Missed) -> Result<ExitCode, String> {
     let writer = Writer::new(io::stdout())
         .map_err(|error| format!("no thread can be started for the log: {error}"))?;
     let sink = writer.clone();
-    let log = Log::new(&files.zone, &timer, move |line| sink.push(line));
+    let log = Log::new(&timer, move |line| sink.push(line));
     smol::block_on(async {
         Runner::new(files, policy, &timer, log).run(signals).await;
     });
     writer.finish(LAST_LINES);
     Ok(ExitCode::SUCCESS)
-}
-
-/// The system's zone by its name.
-fn system_zone() -> String {
-    let zone = TimeZone::system();
-    zone.iana_name().unwrap_or("UTC").to_owned()
 }

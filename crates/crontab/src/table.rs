@@ -21,6 +21,9 @@ pub enum Format {
 pub struct Table {
     /// Its jobs, in order.
     pub jobs: Vec<Job>,
+    /// Lines whose time never comes, such as `0 0 31 2 *` or `0 22-6 * * *`; each says why. cron
+    /// takes such a line, and never runs it.
+    pub never: Vec<Fault>,
 }
 
 /// Job of a line.
@@ -83,7 +86,8 @@ fn first(text: &str, count: usize) -> String {
 ///
 /// # Errors
 ///
-/// With all faults of the file, in order. cron uses no line of a file that has one.
+/// With all faults of the file, in order. cron uses no line of a file that has one. A line that
+/// [never](Table::never) comes is none.
 pub fn parse(text: impl AsRef<[u8]>, format: Format, zone: &str) -> Result<Table, Vec<Fault>> {
     let mut table = Table::default();
     let mut faults = Vec::new();
@@ -118,13 +122,15 @@ pub fn parse(text: impl AsRef<[u8]>, format: Format, zone: &str) -> Result<Table
             variables.push((name, value));
             continue;
         }
-        match line.job(start, format, &zone, &variables) {
-            Ok(job) => table.jobs.push(job),
-            Err(fault) => faults.push(fault),
+        if let Err(fault) = line.read(start, format, &zone, &variables, &mut table) {
+            faults.push(fault);
         }
     }
     if faults.is_empty() { Ok(table) } else { Err(faults) }
 }
+
+/// Faults of a time that cron takes for one without any occurrence.
+const NEVER: [ParseErrorKind; 2] = [ParseErrorKind::NeverOccurs, ParseErrorKind::Reversed];
 
 const NOT_UTF8: &str = "this is not UTF-8";
 const NO_LINE_END: &str = "the last line does not end with a newline";
@@ -147,23 +153,29 @@ impl Line<'_> {
         Fault { line: self.number, text, range, message: message.into() }
     }
 
-    /// The job whose first word begins `start` bytes into the line.
-    fn job(
+    /// Adds the job whose first word begins `start` bytes into the line.
+    fn read(
         self,
         start: usize,
         format: Format,
         zone: &str,
         variables: &[(String, String)],
-    ) -> Result<Job, Fault> {
+        table: &mut Table,
+    ) -> Result<(), Fault> {
         let mut rest = Words { text: self.text, at: start };
         let fields = if self.text[start..].starts_with('@') { 1 } else { 5 };
         let mut end = start;
         for _ in 0..fields {
             end = rest.next().map_or(end, |word| word.end);
         }
+        let mut never = None;
         let when = match Cron::parse(&self.text[start..end], zone) {
             Ok(cron) => Some(cron),
             Err(error) if error.kind() == ParseErrorKind::Reboot => None,
+            Err(error) if NEVER.contains(&error.kind()) => {
+                never = Some(self.fault(start, &error));
+                None
+            }
             Err(error) if error.field() == Some(Field::Zone) => {
                 return Err(self.fault_at(start..end, error.to_string()));
             }
@@ -179,7 +191,12 @@ impl Line<'_> {
         let command = rest.next().ok_or_else(|| self.missing("the command"))?;
         let (command, input) = split(&self.text[command.start..]);
         let variables = variables.to_vec();
-        Ok(Job { line: self.number, when, user, command, input, variables })
+        let job = Job { line: self.number, when, user, command, input, variables };
+        match never {
+            Some(why) => table.never.push(why),
+            None => table.jobs.push(job),
+        }
+        Ok(())
     }
 
     fn missing(self, what: &str) -> Fault {

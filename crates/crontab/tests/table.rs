@@ -118,14 +118,14 @@ fn nicknames_stand_for_the_fields_and_reboot_for_none() {
 fn every_fault_of_a_file_is_told_with_its_line_and_column() {
     let text = concat!(
         "# fine\n0 26 * * * run\n\t5 4 * *\nCRON_TZ = 'Mars/X'\n@fortnightly run\n",
-        "0 0 30 FEB *\trun\n* * * * *\n* * * * * é run\n",
+        "0 0 32 FEB *\trun\n* * * * *\n* * * * * é run\n",
     );
     let lines = |format| -> Vec<_> {
         let at = |fault: &Fault| (fault.line, fault.text[fault.range.clone()].to_owned());
         faults(text, format).iter().map(at).collect()
     };
     let expected: Vec<_> =
-        [(2, "26"), (3, "5 4 * *"), (4, "Mars/X"), (5, "@fortnightly"), (6, "30 FEB"), (7, "")]
+        [(2, "26"), (3, "5 4 * *"), (4, "Mars/X"), (5, "@fortnightly"), (6, "32"), (7, "")]
             .map(|(line, text)| (line, text.to_owned()))
             .into();
     assert_eq!(lines(Format::User), expected);
@@ -140,6 +140,27 @@ fn every_fault_of_a_file_is_told_with_its_line_and_column() {
     );
     let unknown = parse("* * * * * run\n", Format::User, "Mars/X").expect_err("an unknown zone");
     assert_eq!(unknown[0].message, "time zone: `Mars/X` is not known");
+}
+
+#[test]
+fn a_line_whose_time_never_comes_is_told_and_left_out_and_the_others_are_jobs() {
+    let text = "1 1 * * * a\n0 0 31 2 * b\n0 22-6 * * * c\n0 1 * * fri-mon d\n2 2 * * * e\n";
+    let table = user(text);
+    let jobs: Vec<_> = table.jobs.iter().map(|job| &*job.command).collect();
+    assert_eq!(jobs, ["a", "e"]);
+    let told: Vec<_> = table.never.iter().map(|fault| fault.to_string()).collect();
+    let first = |text: &String| text.lines().next().unwrap().to_owned();
+    assert_eq!(
+        told.iter().map(first).collect::<Vec<_>>(),
+        [
+            "2:5: day of month: `31 2` never comes",
+            "3:3: hour: `22-6` ends before it starts",
+            "4:9: day of week: `fri-mon` ends before it starts",
+        ]
+    );
+    // It has the other parts of a line, or the file is not used, as with cron.
+    assert_eq!(faults("0 0 31 2 *\n", Format::User)[0].message, "the command is missing");
+    assert_eq!(faults("0 0 31 2 * b\n", Format::System)[0].message, "the command is missing");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Files of jobs, and their contents.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -7,8 +8,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tourbillon_crontab::visible;
-use tourbillon_crontab::{Format, Job};
+use jiff::tz::TimeZone;
+use tourbillon_cron::{ZoneData, system_zone};
+use tourbillon_crontab::{Fault, Format, Job, visible};
 
 /// The largest file that is read, in bytes.
 const FILE_MAX: u64 = 1024 * 1024;
@@ -32,15 +34,22 @@ impl Entry {
 pub(crate) struct Load {
     pub(crate) jobs: Vec<Arc<Entry>>,
     pub(crate) faults: Vec<String>,
+    /// Lines of the same files that are left out.
+    pub(crate) never: Vec<String>,
 }
 
 pub(crate) struct Files {
+    /// Zone of lines without a `CRON_TZ`.
     pub(crate) zone: String,
+    /// True if that is the machine's own, whatever it is at the time.
+    follows: bool,
     /// Owner that a file may have besides root, if its jobs are to be run; else any file is read.
     pub(crate) owner: Option<u32>,
     sources: Vec<Source>,
     /// Stamps of the files when they were last read.
     seen: Vec<Stamp>,
+    /// Zones of the jobs, with the rules that were read.
+    zones: BTreeMap<String, Option<TimeZone>>,
 }
 
 struct Source {
@@ -57,8 +66,15 @@ type Listed<'a> = (PathBuf, Format, Option<&'a [u8]>);
 type Stamp = (PathBuf, Option<(u64, i64, i64)>);
 
 impl Files {
-    pub(crate) fn new(zone: String) -> Self {
-        Self { zone, owner: None, sources: Vec::new(), seen: Vec::new() }
+    /// `zone` is that of lines without a `CRON_TZ`; the machine's own if not given.
+    pub(crate) fn new(zone: Option<String>) -> Result<Self, String> {
+        let follows = zone.is_none();
+        let zone = match zone {
+            Some(zone) => zone,
+            None => system_zone().map_err(|error| format!("{error}: use --zone NAME"))?,
+        };
+        let (sources, seen, zones) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Ok(Self { zone, follows, owner: None, sources, seen, zones })
     }
 
     /// A file, or a directory of files. Without a format, the name decides.
@@ -78,14 +94,25 @@ impl Files {
         Ok(())
     }
 
-    /// Returns whether files have come, gone or changed since they were read.
+    /// Returns whether files have come, gone or changed since they were read, or the machine's zone
+    /// or the rules of a job's.
     pub(crate) fn have_changed(&self) -> bool {
+        ZoneData::reload();
         let now: Vec<_> = self.list().iter().map(stamped).collect();
         now != self.seen
+            || self.follows && system_zone().is_ok_and(|zone| zone != self.zone)
+            || self.zones.iter().any(|(name, rules)| TimeZone::get(name).ok() != *rules)
     }
 
     pub(crate) fn load(&mut self) -> Load {
-        let mut load = Load { jobs: Vec::new(), faults: Vec::new() };
+        let mut load = Load { jobs: Vec::new(), faults: Vec::new(), never: Vec::new() };
+        ZoneData::reload();
+        if self.follows {
+            match system_zone() {
+                Ok(zone) => self.zone = zone,
+                Err(error) => load.faults.push(format!("{error}: {} stays in force", self.zone)),
+            }
+        }
         let files = self.list();
         // Before they are read, so that a change meanwhile shows later.
         let seen = files.iter().map(stamped).collect();
@@ -99,17 +126,21 @@ impl Files {
                 }
             };
             let path: Arc<Path> = path.into();
+            let told =
+                |fault: &Fault| format!("{}:{fault}", visible(path.as_os_str().as_encoded_bytes()));
             match table {
                 Ok(table) => {
+                    let left_out = |fault| told(fault) + "\n    this line is left out";
+                    load.never.extend(table.never.iter().map(left_out));
                     let entry = |job| Arc::new(Entry { path: Arc::clone(&path), job });
                     load.jobs.extend(table.jobs.into_iter().map(entry));
                 }
-                Err(faults) => load.faults.extend(faults.iter().map(|fault| {
-                    let path = visible(path.as_os_str().as_encoded_bytes());
-                    format!("{path}:{fault}")
-                })),
+                Err(faults) => load.faults.extend(faults.iter().map(told)),
             }
         }
+        let zones = load.jobs.iter().filter_map(|entry| Some(entry.job.when.as_ref()?.zone()));
+        let rules = |name: &str| (name.to_owned(), TimeZone::get(name).ok());
+        self.zones = zones.map(rules).collect();
         self.seen = seen;
         load
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use futures::StreamExt;
+use jiff::tz::TimeZone;
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon_cron::Schedule;
@@ -36,7 +37,7 @@ pub(crate) fn next(jobs: &[Arc<Entry>], from: SystemTime, count: usize) -> io::R
         let first = waiting.iter_mut().filter(|job| job.0.is_some()).min_by_key(|job| job.0);
         let Some((at, runs, cron, entry)) = first else { break };
         if let Some(at) = at {
-            line(&shown(*at, cron.zone()), entry)?;
+            line(&shown(*at, &TimeZone::get(cron.zone()).map_err(io::Error::other)?), entry)?;
         }
         *at = runs.next();
     }
@@ -91,7 +92,7 @@ pub(crate) fn dry_run(jobs: &[Arc<Entry>], from: SystemTime) -> io::Result<()> {
     writeln!(
         io::stdout(),
         "a year from {}: {} runs at {times} times, {} wake-ups, in {:.1?}",
-        shown(from, "UTC"),
+        shown(from, &TimeZone::UTC),
         runs.values().sum::<u64>(),
         polls.saturating_sub(2),
         start.elapsed()

@@ -1,6 +1,7 @@
 //! Runs jobs when they are due.
 
-use std::future::{pending, poll_fn, ready};
+use std::future::{Future as _, pending, poll_fn, ready};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
@@ -8,15 +9,17 @@ use std::time::{Duration, Instant, SystemTime};
 use async_signal::Signal;
 use futures::{Stream, StreamExt};
 use tourbillon::Timer;
-use tourbillon_cron::{Missed, Tick};
+use tourbillon_cron::{Missed, Tick, ZoneData};
 
 use super::due::Due;
 use super::files::{Entry, Files};
 use super::jobs::Jobs;
-use super::log::{Log, shown};
+use super::log::Log;
 
 /// A clock that is set back by more than this was wrong, and cron starts from the new time.
 const CORRECTION: Duration = Duration::from_secs(3 * 3600);
+/// Time after which the files and the rules of the zones are looked at, if no job was due.
+const LOOK: Duration = Duration::from_secs(3600);
 
 /// Event that woke the task that waits for everything.
 enum Event {
@@ -24,6 +27,8 @@ enum Event {
     Signal(Signal),
     /// The clock was set back by very much.
     Corrected,
+    /// Nothing was due for [`LOOK`].
+    Quiet,
 }
 
 /// Runs jobs on time.
@@ -36,6 +41,8 @@ pub(crate) struct Runner {
     jobs: Jobs,
     /// True if the files were looked at since something became due.
     looked: bool,
+    /// Zone and data that the log names last.
+    zones: String,
     /// The latest time that the clock has shown.
     latest: SystemTime,
     /// Time that it showed when it was last read, and when that was.
@@ -51,8 +58,9 @@ impl Runner {
         let (timer, last) = (timer.clone(), (now, timer.now()));
         let jobs = Jobs::new();
         let (looked, latest, wake_ups) = (false, now, 0);
+        let zones = String::new();
         let mut runner =
-            Self { files, policy, timer, log, due, jobs, looked, latest, last, wake_ups };
+            Self { files, policy, timer, log, due, jobs, looked, zones, latest, last, wake_ups };
         for entry in runner.load(None).iter().filter(|entry| entry.job.when.is_none()) {
             runner.start(Arc::clone(entry));
         }
@@ -71,7 +79,7 @@ impl Runner {
                         self.load(Some(tick.scheduled()));
                         continue;
                     }
-                    let due = shown(tick.scheduled(), self.log.zone());
+                    let due = self.log.shown(tick.scheduled());
                     let missed = tick.missed();
                     self.log.tell(format_args!("{}: due {due}, {missed} missed", entry.place()));
                     self.start(entry);
@@ -83,6 +91,10 @@ impl Runner {
                 Event::Signal(Signal::Hup) => {
                     self.load(None);
                 }
+                Event::Quiet if self.files.have_changed() => {
+                    self.load(None);
+                }
+                Event::Quiet => {}
                 Event::Signal(_) => break,
             }
         }
@@ -105,8 +117,14 @@ impl Runner {
         let due = due.into_iter().chain(self.due.next_scheduled());
         let from = due.map(|due| due - Duration::from_nanos(1)).fold(self.latest, SystemTime::min);
         let load = self.files.load();
-        for fault in &load.faults {
+        self.log.set_zone(&self.files.zone);
+        for fault in load.faults.iter().chain(&load.never) {
             self.log.tell(fault);
+        }
+        let zones = format!("times of {}, time zones {}", self.files.zone, ZoneData::current());
+        if zones != self.zones {
+            self.log.tell(&zones);
+            self.zones = zones;
         }
         self.log.tell(format_args!("{} jobs", load.jobs.len()));
         self.due = Due::new(&load.jobs, |ticks| {
@@ -122,6 +140,7 @@ impl Runner {
     /// Waits for a job or a signal, and counts how often it is woken.
     async fn event(&mut self, signals: &mut (impl Stream<Item = Signal> + Unpin)) -> Event {
         let mut was_polled = false;
+        let mut quiet = pin!(self.timer.sleep(LOOK));
         poll_fn(|cx| {
             self.wake_ups += u64::from(std::mem::replace(&mut was_polled, true));
             if self.was_corrected() {
@@ -134,7 +153,7 @@ impl Runner {
             self.looked = false;
             match signals.poll_next_unpin(cx) {
                 Poll::Ready(Some(signal)) => Poll::Ready(Event::Signal(signal)),
-                _ => Poll::Pending,
+                _ => quiet.as_mut().poll(cx).map(|_| Event::Quiet),
             }
         })
         .await

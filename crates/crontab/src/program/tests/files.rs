@@ -21,7 +21,7 @@ fn write(path: &Path, mode: u32) {
 }
 
 fn files(path: &Path, owner: Option<u32>) -> Files {
-    let mut files = Files::new("UTC".to_owned());
+    let mut files = Files::new(Some("UTC".to_owned())).expect("it is named");
     files.owner = owner;
     files.add(path, Some(Format::User)).expect("the path is there");
     files
@@ -29,7 +29,7 @@ fn files(path: &Path, owner: Option<u32>) -> Files {
 
 /// The names of the files that jobs are from, and the reports on the others.
 fn loaded(path: &Path, owner: Option<u32>) -> (Vec<String>, Vec<String>) {
-    let Load { jobs, faults } = files(path, owner).load();
+    let Load { jobs, faults, .. } = files(path, owner).load();
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     let told = |fault: &String| fault.rsplit_once('/').unwrap().1.to_owned();
     (jobs.iter().map(|entry| name(&entry.path)).collect(), faults.iter().map(told).collect())

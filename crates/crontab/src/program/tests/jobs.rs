@@ -24,7 +24,7 @@ fn only(text: &str, format: Format) -> (Arc<Entry>, Log, Receiver<String>) {
     let place = format!(" UTC jobs:{}: ", job.line);
     let entry = Arc::new(Entry { path: Path::new("jobs").into(), job });
     let (told, lines) = unbounded();
-    let log = Log::new("UTC", &Timer::global(), move |line| {
+    let log = Log::new(&Timer::global(), move |line| {
         let line = line.split_once(&place).map_or(line, |(_, line)| line);
         told.send_blocking(line.to_owned()).expect("it is received");
     });

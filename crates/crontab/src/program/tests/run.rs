@@ -1,10 +1,11 @@
 //! When the program runs jobs, under virtual time.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use std::{env, fs};
 
 use async_signal::Signal;
 use futures::channel::mpsc::{self, UnboundedSender};
@@ -41,12 +42,13 @@ impl Machine {
 /// Runs the jobs in `path` from 9:45 of a day in winter until `script` ends. Returns the lines of
 /// the log without the date, and without the lines that come when a process prints or ends.
 fn run(path: &Path, policy: Missed, script: impl AsyncFnOnce(&Machine)) -> Vec<String> {
-    run_with(path, policy, |_| {}, script)
+    run_with(path, "UTC", policy, |_| {}, script)
 }
 
 /// Runs it, and calls `see` with each line as it is logged.
 fn run_with(
     path: &Path,
+    zone: &str,
     policy: Missed,
     see: impl Fn(&str) + Send + Sync + 'static,
     script: impl AsyncFnOnce(&Machine),
@@ -55,14 +57,14 @@ fn run_with(
     clock.set_wall(utc("2026-01-05T09:45"));
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);
-    let log = Log::new("UTC", &timer, move |line| {
+    let log = Log::new(&timer, move |line| {
         see(line);
         let is_of_process = [": | ", ": ended ", " jobs are asked to end"];
         if !is_of_process.iter().any(|what| line.contains(what)) {
             sink.lock().unwrap().push(line.replace("Mon 2026-01-05 ", "").replace(" UTC", ""));
         }
     });
-    let mut files = Files::new("UTC".to_owned());
+    let mut files = Files::new(Some(zone.to_owned())).expect("it is named");
     files.owner = Some(rustix::process::geteuid().as_raw());
     files.add(path, Some(Format::User)).expect("the path is there");
     let (signals, receiver) = mpsc::unbounded();
@@ -77,7 +79,8 @@ fn run_with(
         futures::join!(script, runner.run(receiver));
     });
     let told = told.lock().unwrap();
-    told.iter().filter(|line| !line.contains("wake-ups")).cloned().collect()
+    let is_told = |line: &&String| !["wake-ups", " times of, "].iter().any(|no| line.contains(no));
+    told.iter().filter(is_told).cloned().collect()
 }
 
 /// The times at which jobs ran, and for which.
@@ -129,6 +132,63 @@ fn sighup_reads_the_files_again_and_runs_nothing_twice() {
 }
 
 #[test]
+fn rules_of_a_zone_that_change_are_followed_at_sighup_and_within_an_hour() {
+    let zones = directory("zoneinfo");
+    put(&zones, "Europe/Berlin", "2025b");
+    let mut program = Command::new(env::current_exe().expect("it has a path"));
+    program.args(["program::tests::run::follows_the_rules", "--exact", "--ignored"]);
+    let output = program.env("TZDIR", &zones).output().expect("it can be run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Puts the rules of a zone into a folder, as the zone `Moved`.
+fn put(zones: &Path, zone: &str, version: &str) {
+    let rules = Path::new("/usr/share/zoneinfo").join(zone);
+    fs::copy(rules, zones.join("Moved")).expect("the system has zones");
+    fs::write(zones.join("tzdata.zi"), format!("# version {version}\n")).expect("written");
+}
+
+#[test]
+#[ignore = "a part of the test above, with zones of its own"]
+fn follows_the_rules() {
+    let zones = PathBuf::from(env::var_os("TZDIR").expect("it is set"));
+    let path = directory("moved").join("jobs");
+    fs::write(&path, "0 9 * * * true\n").expect("a file can be written");
+    let told = run_with(
+        &path,
+        "Moved",
+        Missed::Skip,
+        |_| {},
+        async |machine| {
+            // 10:45 in Berlin, where 9:00 is past. In New York it is 4:45.
+            put(&zones, "America/New_York", "2026a");
+            machine.send(Signal::Hup);
+            machine.wait(5 * HOUR).await;
+            // Without a signal: 9:45 in New York, and 4:45 in Honolulu.
+            put(&zones, "Pacific/Honolulu", "2026f");
+            machine.wait(10 * HOUR).await;
+        },
+    );
+    let data =
+        |version: &str| format!("times of Moved, time zones {version} in {}", zones.display());
+    let told: Vec<_> = told.iter().map(|line| line.splitn(3, ' ').last().unwrap()).collect();
+    let place = path.display();
+    assert_eq!(
+        told,
+        [
+            data("2025b"),
+            "1 jobs".to_owned(),
+            data("2026a"),
+            "1 jobs".to_owned(),
+            format!("{place}:1: due 09:00:00 EST, 0 missed"),
+            data("2026f"),
+            "1 jobs".to_owned(),
+            format!("{place}:1: due 09:00:00 HST, 0 missed"),
+        ]
+    );
+}
+
+#[test]
 fn a_file_that_changed_is_read_before_a_job_of_it_is_run() {
     let path = directory("changed").join("jobs");
     fs::write(&path, "0 * * * * true\n").expect("a file can be written");
@@ -167,7 +227,7 @@ fn files_that_are_read_again_lose_nothing_that_is_due_and_run_nothing_twice() {
             fs::write(&other, "# changed\n").expect("a file can be written");
         }
     };
-    let told = run_with(&path, Missed::Coalesce, change, async |machine| {
+    let told = run_with(&path, "UTC", Missed::Coalesce, change, async |machine| {
         machine.clock.suspend(30 * MINUTE);
         machine.wait(MINUTE).await;
     });
