@@ -29,17 +29,22 @@ const MONTHS: [&str; 12] = [
 /// Lowest and highest value of each field, the seconds first.
 const RANGES: [(u32, u32); 6] = [(0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
 
-/// Place of the day of the month, and of the day of the week, in [`RANGES`].
-const STARRED: [usize; 2] = [3, 5];
+/// Place of the day of the week in [`RANGES`].
+const WEEKDAY: usize = 5;
+
+/// Place of the day of the month, and of the day of the week.
+const STARRED: [usize; 2] = [3, WEEKDAY];
 
 /// Converts an expression of XTimer's parser, `cronexpr`, to our syntax.
 ///
 /// A year comes last, with six fields or seven; further fields are ignored. `a/b` is `a-MAX/b`,
-/// names may be written out, and `*/b` restricts a day as any list does.
+/// names may be written out, `*/b` restricts a day as any list does, and a 7 among the days of the
+/// week is a 0 wherever it stands: `0-7` is Sundays alone.
 ///
 /// # Errors
 ///
-/// The field `cron`, if it has a year other than `*`.
+/// The field `cron`, if it has a year other than `*`, or a range of days of the week that ends before
+/// it starts, such as `5-7`: XTimer takes it, and never runs it.
 pub(super) fn translate(cron: &str) -> Result<String, Problem> {
     let cron = cron.trim();
     if cron == "@minutely" {
@@ -55,22 +60,45 @@ pub(super) fn translate(cron: &str) -> Result<String, Problem> {
     let first = RANGES.len().saturating_sub(fields.len());
     let field = |(place, field): (usize, &&str)| {
         let part = |part: &str| translate_part(place + first, part);
-        field.split(',').map(part).collect::<Vec<_>>().join(",")
+        Ok(field.split(',').map(part).collect::<Result<Vec<_>, _>>()?.join(","))
     };
-    Ok(fields.iter().enumerate().map(field).collect::<Vec<_>>().join(" "))
+    Ok(fields.iter().enumerate().map(field).collect::<Result<Vec<_>, Problem>>()?.join(" "))
 }
 
-fn translate_part(place: usize, part: &str) -> String {
+fn translate_part(place: usize, part: &str) -> Result<String, Problem> {
     let mut text = part.to_ascii_uppercase();
     for name in DAYS.iter().chain(&MONTHS) {
         text = text.replace(name, &name[..3]);
     }
-    let Some((least, most)) = RANGES.get(place) else { return text };
-    match text.split_once('/') {
+    let Some((least, most)) = RANGES.get(place) else { return Ok(text) };
+    if place == WEEKDAY {
+        text = with_sunday_first(text)?;
+    }
+    Ok(match text.split_once('/') {
         None if text == "?" => "*".to_owned(),
         Some(("*", step)) if STARRED.contains(&place) => format!("{least}-{most}/{step}"),
         Some((first, step)) if first.parse::<u32>().is_ok() => format!("{first}-{most}/{step}"),
         _ => text,
+    })
+}
+
+/// Writes 7 as 0 in an item of the days of the week.
+fn with_sunday_first(item: String) -> Result<String, Problem> {
+    let (range, step) = item.split_at(item.find('/').unwrap_or(item.len()));
+    let place = |day: &str| DAYS.iter().position(|name| name[..3] == *day);
+    let number = |day: &str| day.parse::<usize>().ok().or_else(|| place(day)).map(|day| day % 7);
+    let Some((from, to)) = range.split_once('-') else {
+        return Ok(if range == "7" { format!("0{step}") } else { item });
+    };
+    match (number(from), number(to)) {
+        (Some(first), Some(last)) if first > last => {
+            let why = format!("`{item}`: it ends before it starts, as Sunday is the first day");
+            Err(Problem::field("cron", why))
+        }
+        (Some(first), Some(last)) if [from, to].contains(&"7") => {
+            Ok(format!("{first}-{last}{step}"))
+        }
+        _ => Ok(item),
     }
 }
 
@@ -270,6 +298,23 @@ mod tests {
         // By cronexpr, on odd days and on Mondays; in crontab(5), on Mondays with odd days.
         assert_eq!(ours("0 0 */2 * 1"), "0 0 1-31/2 * 1");
         assert_eq!(ours("0 0 1 */2 */3"), "0 0 1 */2 0-6/3");
+    }
+
+    /// As cronexpr 88b0669 was seen to run each.
+    #[test]
+    fn a_seven_is_a_zero_wherever_it_stands() {
+        let ours = |cron: &str| translate(cron).unwrap();
+        assert_eq!(ours("0 0 * * 7"), "0 0 * * 0");
+        assert_eq!(ours("0 0 * * 5-6,7"), "0 0 * * 5-6,0");
+        assert_eq!(ours("0 0 * * 0-7"), "0 0 * * 0-0");
+        assert_eq!(ours("0 0 * * sun-7/2 *"), "0 0 * * 0-0/2");
+        assert_eq!(ours("0 0 * * 7-2"), "0 0 * * 0-2");
+        assert_eq!(ours("0 0 * * 7/2"), "0 0 * * 0-6/2");
+        assert_eq!(ours("0 0 * * 7#2"), "0 0 * * 7#2");
+        for cron in ["0 0 * * 5-7", "0 0 * * 1-7 *", "0 0 * * fri-sunday", "0 0 * * 2,6-1/2"] {
+            assert!(translate(cron).is_err(), "{cron}");
+        }
+        assert_eq!(ours("0-7 0 1-7 1-7 *"), "0-7 0 1-7 1-7 *");
     }
 
     #[test]
