@@ -316,6 +316,43 @@ fn an_error_shows_nothing_that_a_terminal_would_obey() {
     assert_eq!(error.to_string(), r"time zone: `\u{1b}c` is not known");
 }
 
+/// The rows of `docs/COMING_FROM.md` of tourbillond: other schedulers take these too, most of them
+/// for other times.
+#[test]
+fn expressions_of_other_schedulers_mean_what_their_users_are_told() {
+    let days = |expression: &str, count: usize| {
+        let times = between(&cron(expression, "UTC"), "2025-12-31T23:59:59", "2026-03-01");
+        let day = |time: &String| time[5..10].to_owned();
+        times.iter().map(day).take(count).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(days("0 0 13 * 5", 4), "01-02 01-09 01-13 01-16");
+    assert_eq!(days("0 0 */2 * 1", 3), "01-05 01-19 02-09");
+    assert_eq!(days("0 0 1-31/2 * 1", 7), "01-01 01-03 01-05 01-07 01-09 01-11 01-12");
+    assert_eq!(days("0 0 1-7 * */7", 2), "01-04 02-01");
+    assert_eq!(days("0 0 1-7 * 0", 8), "01-01 01-02 01-03 01-04 01-05 01-06 01-07 01-11");
+    assert_eq!(days("0 0 *,5 * 1", 2), "01-05 01-12");
+    assert_eq!(days("0 0 1-31 * 1", 3), "01-01 01-02 01-03");
+    assert_eq!(days("0 0 * * 1,*", 3), "01-01 01-02 01-03");
+    assert_eq!(days("0 0 * * 5-7", 4), "01-02 01-03 01-04 01-09");
+    assert_eq!(days("0 0 9 ? * 1", 2), "01-05 01-12");
+    assert_eq!(days("0 0 * * FRI-SUN,MON", 5), "01-02 01-03 01-04 01-05 01-09");
+    assert_eq!(days("0 0 9 ? * 5L", 2), "01-30 02-27");
+    for expression in [
+        "0 22-6 * * *",
+        "0 0 * * fri-mon",
+        "5/15 * * * *",
+        "0 0 31 2 *",
+        "0 0 9 ? * L",
+        "0 0 last * *",
+        "0 0 * * mon%2",
+        "0 9 * * 1-5 Europe/Berlin",
+        "CRON_TZ=Europe/Berlin 30 2 * * *",
+        "@reboot",
+    ] {
+        assert!(Cron::parse(expression, "UTC").is_err(), "{expression}");
+    }
+}
+
 #[test]
 fn a_zone_has_to_be_named_and_known() {
     for zone in ["", "Mars/Olympus", "Europe", "local", "+02:00", "../../etc/passwd", "é", "a\0b"]
