@@ -342,7 +342,7 @@ export async function start() {
     const found = find(name);
     if (!found) throw refusal(404, `There is no schedule ${name}.`);
     if (act === 'preview') {
-      return preview(found.when, Number(query.get('count') ?? 5), query.get('from'));
+      return { items: preview(found.when, Number(query.get('count') ?? 5), query.get('from')) };
     }
     if (act === 'pause') {
       if (Date.parse(body.until) <= now()) {
@@ -387,7 +387,11 @@ export async function start() {
       }));
     }
     if (area === 'apps') return ofApp(request.method, app, rest, query, body, request);
-    if (area === 'preview') return preview(body.when, body.count);
+    if (area === 'preview') {
+      const { cron } = body.when;
+      const notes = cron && /^\S+ \S+ [^*?]\S* \S+ [^*?]\S*$/.test(cron) ? ['either_day'] : undefined;
+      return { items: preview(body.when, body.count), notes };
+    }
     if (area === 'overview') return overview(query.get('app'));
     throw refusal(404, 'There is no such route.');
   }

@@ -482,6 +482,25 @@ test('a copy is a new schedule, without what is not shown', async () => {
   ]);
 });
 
+test('a preview says what other schedulers read in another way, and periods have an anchor', async () => {
+  await show();
+  await go(page, '/edit', 'New schedule');
+  await page.getByLabel('Key', { exact: true }).fill('at-17');
+  await page.getByLabel('URL').fill('https://billing.internal/');
+  const cron = page.getByLabel('Cron expression', { exact: true });
+  await cron.fill('0 9 13 * FRI');
+  await says('Other schedulers Both fields for days are set');
+  await cron.fill('0 9 * * FRI');
+  await page.getByText('Other schedulers').waitFor({ state: 'detached' });
+  await page.getByLabel('At a fixed interval').check();
+  await page.getByLabel('Interval', { exact: true }).fill('1h');
+  await page.getByLabel('Counted from').fill('2026-01-01T00:17');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('heading', { level: 1, name: 'at-17' }).waitFor();
+  assert.deepEqual(fake.world.asked.body.when, { every: '1h', anchor: '2026-01-01T05:17:00Z' });
+  await says('every 1h from Thu 1 Jan, 00:17:00');
+});
+
 test('an instant is picked by the clock here, and is kept as it is if it is not changed', async () => {
   await show();
   await go(page, '/edit', 'New schedule');

@@ -39,7 +39,7 @@ test('a schedule is made, listed, shown, replaced and removed by a generated cli
   assert.equal(replaced.response.status, 200);
 
   const preview = await api.POST('/v1/preview', { body: { when: { every: '1s' }, count: 3 } });
-  assert.equal(preview.data?.length, 3);
+  assert.equal(preview.data?.items.length, 3);
 
   const removed = await api.DELETE('/v1/apps/{app}/schedules/{key}', { params: { path } });
   assert.deepEqual(removed.data, { running: [] });

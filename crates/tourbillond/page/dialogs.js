@@ -195,7 +195,7 @@ export function askBackfill(holder, frame, schedule, done) {
   /** How many times of the schedule are in the range, and whether that is not all of them. */
   async function timesOf([from, to]) {
     // The API lists times after an instant, and the range has its first one.
-    const found = await call('GET',
+    const { items: found } = await call('GET',
       path([...parts, 'preview'], { from: rfc3339(from - 1), count: LOOKED_AT }));
     const within = found.filter(({ at, note }) =>
       Date.parse(at) >= from && Date.parse(at) < to && note !== 'excluded');

@@ -152,6 +152,7 @@ function form(holder, frame, old, { definition: was, remark }) {
     cron: input({ value: when.cron ?? '', class: 'code' }),
     zone: input({ value: when.zone ?? 'UTC', list: 'zones' }),
     every: input({ value: when.every ?? '5m' }),
+    anchor: instantPicker(when.anchor),
     start: instantPicker(when.start),
     end: instantPicker(when.end),
     excluded: h('textarea', { rows: 2, spellcheck: 'false', class: 'code' },
@@ -201,8 +202,12 @@ function form(holder, frame, old, { definition: was, remark }) {
         hint: 'Minute, hour, day of month, month, day of week, as in crontab(5).',
       }),
       field('Zone', control.zone, { name: 'when.zone', hint: 'A name such as Europe/Berlin.' })),
-    every: field('Interval', control.every,
-      { name: 'when.every', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
+    every: h('div', { class: 'pair' },
+      field('Interval', control.every,
+        { name: 'when.every', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
+      field('Counted from', control.anchor, {
+        name: 'when.anchor', hint: `Such as 00:17 on any day, for each hour at :17, by the clock here (${HERE}).`,
+      })),
     at: field('Time', control.at, { name: 'when.at', hint: `By the clock here (${HERE}).` }),
     after: field('Delay', control.after,
       { name: 'when.after', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
@@ -309,6 +314,7 @@ function form(holder, frame, old, { definition: was, remark }) {
     return {
       [kind]: value(kind),
       zone: kind === 'cron' ? value('zone') || 'UTC' : undefined,
+      anchor: kind === 'every' && value('anchor') || undefined,
       start: value('start') || undefined,
       end: value('end') || undefined,
       excluded: windows.length ? windows : undefined,
@@ -317,7 +323,7 @@ function form(holder, frame, old, { definition: was, remark }) {
 
   /** What is wrong with the times that are picked here, of those that show; or one fault of theirs. */
   function wrongTimes(only) {
-    return ['at', 'start', 'end'].filter((name) => !control[name].closest('[hidden]'))
+    return ['at', 'anchor', 'start', 'end'].filter((name) => !control[name].closest('[hidden]'))
       .flatMap((name) => faultsOf(control[name], only)
         .map((detail) => ({ field: `when.${name}`, detail })));
   }
@@ -476,13 +482,13 @@ function form(holder, frame, old, { definition: was, remark }) {
       return;
     }
     try {
-      const occurrences = await call('POST', '/v1/preview', { body: { when: asked, count: MANY } });
+      const toCome = await call('POST', '/v1/preview', { body: { when: asked, count: MANY } });
       if (mine !== latest) return;
       blame([], '', 'when');
-      preview.draw(occurrences);
+      preview.draw(toCome);
       const words = asked.cron && cronInWords(asked.cron);
       setText(inWords, words ? `${words}, by the clock of ${asked.zone}.` : '');
-      setText(about, occurrences.length ? 'It would run at:' : 'It would never run.');
+      setText(about, toCome.items.length ? 'It would run at:' : 'It would never run.');
     } catch (error) {
       if (mine === latest) unseen(error.errors ?? [], error.message);
     }

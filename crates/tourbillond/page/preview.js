@@ -13,6 +13,15 @@ const NOTES = {
   paused: ['Paused', 'The schedule is paused then, so it does not run.'],
 };
 
+/** What is said of an expression that other schedulers read in another way, by its note. */
+const DIALECTS = {
+  either_day: 'Both fields for days are set: days match that match either of the two. Some other ' +
+    'schedulers ask for both.',
+  both_days: 'Both fields for days are set, and one begins with *: days match that match both. Some ' +
+    'other schedulers take either.',
+  weekday_numbers: 'Day 0 or 7 of the week is Sunday. In Quartz it is 1.',
+};
+
 /** A note in words. */
 function noteOf(name) {
   const [title, text] = NOTES[name] ?? ['Note', name];
@@ -32,10 +41,14 @@ export function makePreview() {
   const list = table('Next occurrences', ['From now', 'In its zone', `Here (${CITY})`], true);
   // An empty table says nothing, and is none to those who hear it.
   list.table.hidden = true;
+  const about = h('div', {});
+  const element = h('div', { hidden: true }, about, list.table);
   return {
-    element: list.table,
-    draw(occurrences) {
-      list.table.hidden = !occurrences.length;
+    element,
+    draw({ items: occurrences, notes = [] }) {
+      element.hidden = list.table.hidden = !occurrences.length;
+      sync(about, notes, (name) => name, (name) => h('p', { class: 'note-dst' },
+        h('b', {}, 'Other schedulers'), ' ', DIALECTS[name] ?? name));
       sync(list.body, occurrences, ({ at }) => at, (occurrence) => row([
         ['From now', timeElement(occurrence.at)],
         ['In its zone', [local(occurrence), occurrence.note && noteOf(occurrence.note)]],

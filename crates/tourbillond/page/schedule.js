@@ -64,15 +64,15 @@ export function show(holder, frame, { app, key }) {
     }
     const isToCome = canSwitch(schedule) && schedule.state !== 'disabled';
     sync(facts, [schedule], () => 'facts', draw);
-    const [occurrences, { items }] = await Promise.all([
-      !isToCome ? [] : isRepeated(schedule)
+    const [toCome, { items }] = await Promise.all([
+      isToCome && isRepeated(schedule)
         ? call('GET', path([...parts, 'preview'], { count: MANY }), { signal })
-        : schedule.next.map(inUtc),
+        : { items: isToCome ? schedule.next.map(inUtc) : [] },
       call('GET', path(['apps', app, 'runs'], { key, limit: MANY }), { signal }),
     ]);
     signal.throwIfAborted();
-    preview.draw(occurrences);
-    nothing.hidden = occurrences.length > 0;
+    preview.draw(toCome);
+    nothing.hidden = toCome.items.length > 0;
     setText(nothing, schedule.state === 'disabled'
       ? 'Disabled: no run starts until it is enabled.' : 'No further runs.');
     runs.table.hidden = !items.length;

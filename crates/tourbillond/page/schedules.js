@@ -67,13 +67,16 @@ export function labelLinks(frame, { labels = {} }) {
 
 /** When it happens, in a line. */
 export function when(schedule) {
-  const { cron, zone = 'UTC', every, at, after } = schedule.when;
+  const { cron, zone = 'UTC', every, anchor, at, after } = schedule.when;
   if (cron) {
     const words = cronInWords(cron);
     return [h('code', {}, cron), ' ', h('span', { class: 'soft' }, zone),
       words && h('div', { class: 'in-words' }, words)];
   }
-  if (every) return ['every ', h('code', {}, every)];
+  if (every) {
+    return ['every ', h('code', {}, every),
+      anchor && h('span', { class: 'soft' }, ` from ${dated(anchor)}`)];
+  }
   if (at) return `once, ${dated(at)}`;
   return ['once, after ', h('code', {}, after)];
 }

@@ -5,8 +5,10 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** The viewer's own zone. */
-export const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
+const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** The viewer's own zone; UTC where the browser does not know it, as all that names it then says. */
+export const HERE = own && own !== 'Etc/Unknown' ? own : 'UTC';
 
 /** How far the store's clock is ahead of this device's, in milliseconds. */
 let ahead = 0;

@@ -145,7 +145,7 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             out(&remote.get(url).await?, show::preview)
         }
         Command::Preview { cron, zone, every, limits, count, .. } => {
-            let when = when(cron.as_deref(), zone, every.as_deref(), None, None, limits.bounds())?;
+            let when = when(cron.as_deref(), zone, every.as_deref(), None, None, limits)?;
             let body = json!({ "when": when, "count": count });
             let url = remote.url(["v1", "preview"], &[]);
             out(&remote.send("POST", url, Some(&body)).await?, show::preview)
@@ -192,7 +192,7 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             from: Some(Foreign::Crontab { file, to, format, zone, prefix, consent }),
             ..
         }) => {
-            let zone = zone.clone().unwrap_or_else(crontab::local_zone);
+            let zone = zone.clone().map_or_else(crontab::local_zone, Ok)?;
             let wanted = crontab::read(&read(file)?, *format, &zone, prefix, to)
                 .map_err(|faults| Failure::Usage(format!("{}:\n{faults}", file.display())))?;
             make_so(remote, app, wanted, Some(prefix), consent).await

@@ -41,8 +41,8 @@ pub use run::{
     SentRequest, Timing, WorkOutcome,
 };
 pub use schedule::{
-    Backfilled, Made, Note, Occurrence, RunningAttempt, Schedule, ScheduleKind, ScheduleState,
-    Stopped,
+    Backfilled, Dialect, Made, Note, Occurrence, Occurrences, RunningAttempt, Schedule,
+    ScheduleKind, ScheduleState, Stopped,
 };
 pub use stored::{Stored, XTimer, XTimerView};
 pub use text::{rfc3339, span, time};

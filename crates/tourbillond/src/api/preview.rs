@@ -10,7 +10,7 @@ use super::access::Access;
 use super::problem::{Failure, Problem};
 use super::request::{Json, OfSchedule, Params, Path, time};
 use crate::config::Scope;
-use crate::model::{Occurrence, When};
+use crate::model::{Occurrences, When};
 use crate::service::Service;
 
 /// Most occurrences that are shown.
@@ -51,7 +51,7 @@ pub(crate) struct Preview {
         Asked,
     ),
     responses(
-        (status = 200, body = Vec<Occurrence>, description = "The occurrences, in order."),
+        (status = 200, body = Occurrences, description = "The occurrences, in order."),
         Failure,
     ),
 )]
@@ -60,7 +60,7 @@ pub(crate) async fn kept(
     Path(OfSchedule { app, key }): Path<OfSchedule>,
     access: Access,
     Params(asked): Params<Asked>,
-) -> Result<axum::Json<Vec<Occurrence>>, Problem> {
+) -> Result<axum::Json<Occurrences>, Problem> {
     access.to(&app, Scope::Read)?;
     let (count, from) = (number(asked.count)?, time("from", asked.from)?);
     Ok(axum::Json(service.catalog.preview(&app, &key, count, from).await?))
@@ -72,7 +72,7 @@ pub(crate) async fn kept(
     operation_id = "preview",
     request_body = Preview,
     responses(
-        (status = 200, body = Vec<Occurrence>, description = "The occurrences, in order."),
+        (status = 200, body = Occurrences, description = "The occurrences, in order."),
         Failure,
     ),
 )]
@@ -80,7 +80,7 @@ pub(crate) async fn free(
     State(service): State<Arc<Service>>,
     _: Access,
     Json(Preview { when, count, from }): Json<Preview>,
-) -> Result<axum::Json<Vec<Occurrence>>, Problem> {
+) -> Result<axum::Json<Occurrences>, Problem> {
     let (count, from) = (number(count)?, time("from", from)?);
     Ok(axum::Json(service.catalog.preview_of(when, count, from).await?))
 }

@@ -323,7 +323,13 @@ fn unbounded(faults: &mut Faults, when: &When) -> Option<Times> {
                 period if period > YEAR => Err("it is longer than a year".to_owned()),
                 period => Ok(period),
             });
-            faults.take("when.every", period).map(|period| Times::Repeated(Schedule::every(period)))
+            let anchor = when.anchor.as_ref().map(|text| model::time(text)).transpose();
+            let period = faults.take("when.every", period);
+            let anchor = faults.take("when.anchor", anchor)?;
+            Some(Times::Repeated(match anchor {
+                Some(anchor) => Schedule::every_from(period?, anchor),
+                None => Schedule::every(period?),
+            }))
         }
         When::At(when) => faults.take("when.at", model::time(&when.at)).map(Times::At),
         When::After(when) => {

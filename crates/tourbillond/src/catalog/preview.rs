@@ -13,7 +13,7 @@ use super::Catalog;
 use super::definition::{Times, read_times, without_bounds};
 use super::error::{Conflict, Error, Missing, Result};
 use super::found::Found;
-use crate::model::{self, CronWhen, Note, Occurrence, When};
+use crate::model::{self, CronWhen, Dialect, Note, Occurrence, Occurrences, When};
 
 /// Number of previews that wait for their turn or are computed; more are refused.
 const ROOM: usize = 16;
@@ -69,7 +69,7 @@ impl Catalog {
         key: &str,
         count: usize,
         from: Option<Time>,
-    ) -> Result<Vec<Occurrence>> {
+    ) -> Result<Occurrences> {
         let found = self.find(app, key).await?.ok_or(Missing::Schedule)?;
         let stored = found.stored().ok_or(Conflict::Over)?;
         let times = match stored.at_us {
@@ -89,7 +89,7 @@ impl Catalog {
         when: When,
         count: usize,
         from: Option<Time>,
-    ) -> Result<Vec<Occurrence>> {
+    ) -> Result<Occurrences> {
         let times = read_times(&when)?;
         self.occurrences(when, times, None, count, from).await
     }
@@ -101,10 +101,14 @@ impl Catalog {
         paused: Option<Time>,
         count: usize,
         from: Option<Time>,
-    ) -> Result<Vec<Occurrence>> {
+    ) -> Result<Occurrences> {
         let from = match from {
             Some(from) => from,
             None => self.reader.now().await?,
+        };
+        let notes = match &when {
+            When::Cron(when) => Dialect::of(&when.cron),
+            _ => Vec::new(),
         };
         let compute = move || {
             let schedule = match times {
@@ -126,7 +130,7 @@ impl Catalog {
                 () => None,
             })
         };
-        self.previews.compute(compute).await
+        Ok(Occurrences { items: self.previews.compute(compute).await??, notes })
     }
 }
 
@@ -136,12 +140,16 @@ fn occurrences(
     when: &When,
     times: &[Time],
     noted: impl Fn(Time) -> Option<Note>,
-) -> Vec<Occurrence> {
+) -> Result<Vec<Occurrence>> {
     let cron = match when {
         When::Cron(cron) => Some(cron),
         _ => None,
     };
-    let zone = cron.and_then(|cron| TimeZone::get(&cron.zone).ok()).unwrap_or(TimeZone::UTC);
+    let zone = match cron {
+        Some(cron) => TimeZone::get(&cron.zone)
+            .map_err(|error| Error::field("when.zone", error.to_string()))?,
+        None => TimeZone::UTC,
+    };
     // The same times on a clock that is never changed.
     let plain = cron.and_then(|CronWhen { cron, .. }| Schedule::cron(cron, "UTC").ok());
     // At fixed times the second of two equal times is no occurrence.
@@ -175,7 +183,7 @@ fn occurrences(
             note: noted(*time).or(dst),
         })
     };
-    times.iter().filter_map(show).collect()
+    Ok(times.iter().filter_map(show).collect())
 }
 
 #[cfg(test)]
@@ -191,7 +199,7 @@ mod tests {
     fn of(cron: &str, zone: &str, from: &str, count: usize) -> Vec<Occurrence> {
         let times = Schedule::cron(cron, zone).unwrap();
         let times: Vec<_> = times.occurrences(model::time(from).unwrap()).take(count).collect();
-        occurrences(&When::Cron(plain(cron, zone)), &times, |_| None)
+        occurrences(&When::Cron(plain(cron, zone)), &times, |_| None).unwrap()
     }
 
     fn plain(cron: &str, zone: &str) -> CronWhen {
@@ -254,8 +262,8 @@ mod tests {
         assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
         drop(turn);
         for waiting in waiting {
-            assert_eq!(waiting.await.unwrap().unwrap().len(), 1_000);
+            assert_eq!(waiting.await.unwrap().unwrap().items.len(), 1_000);
         }
-        assert_eq!(ask().await.unwrap().len(), 1_000);
+        assert_eq!(ask().await.unwrap().items.len(), 1_000);
     }
 }

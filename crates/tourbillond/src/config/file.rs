@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use tourbillon_cron::Cron;
 
 use super::app::Names;
 use super::{
@@ -102,7 +103,7 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     };
     let zone = flags.xtimer_zone.clone().or(file.xtimer_zone);
     let xtimer_zone = zone.unwrap_or_else(|| "UTC".to_owned());
-    jiff::tz::TimeZone::get(&xtimer_zone).map_err(|_| {
+    Cron::parse("@daily", &xtimer_zone).map_err(|_| {
         wrong("xtimer_zone", format!("`{xtimer_zone}` is not a time zone of the IANA database"))
     })?;
     let xtimer_app = flags.xtimer_app.clone().or(file.xtimer_app);

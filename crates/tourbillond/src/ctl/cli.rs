@@ -143,7 +143,7 @@ pub(super) enum Command {
     Preview {
         /// Key of the schedule.
         #[arg(
-            conflicts_with_all = ["cron", "every", "start", "end", "exclude"],
+            conflicts_with_all = ["cron", "every", "anchor", "start", "end", "exclude"],
             required_unless_present_any = ["cron", "every"],
         )]
         key: Option<String>,
@@ -431,7 +431,7 @@ impl Define {
         }
         let [cron, every, at, after] =
             [&self.cron, &self.every, &self.at, &self.after].map(Option::as_deref);
-        let when = when(cron, &self.zone, every, at, after, self.limits.bounds())?;
+        let when = when(cron, &self.zone, every, at, after, &self.limits)?;
         let callback = self.request.callback()?;
         let retry =
             self.attempts.map(|attempts| RetryPolicy { attempts, ..RetryPolicy::default() });
@@ -457,16 +457,20 @@ pub(super) fn when(
     every: Option<&str>,
     at: Option<&str>,
     after: Option<&str>,
-    bounds: Bounds,
+    limits: &times::Limits,
 ) -> Result<When, Failure> {
     let own = str::to_owned;
+    let bounds = limits.bounds();
     if cron.or(every).is_none() && bounds != Bounds::default() {
         let why = "`--start`, `--end` and `--exclude` go with `--cron` or `--every`";
         return Err(Failure::Usage(why.to_owned()));
     }
     match (cron, every, at, after) {
         (Some(cron), ..) => Ok(When::Cron(CronWhen { cron: own(cron), zone: own(zone), bounds })),
-        (_, Some(every), ..) => Ok(When::Every(EveryWhen { every: own(every), bounds })),
+        (_, Some(every), ..) => {
+            let anchor = limits.anchor.clone();
+            Ok(When::Every(EveryWhen { every: own(every), anchor, bounds }))
+        }
         (_, _, Some(at), _) => Ok(When::At(AtWhen { at: own(at) })),
         (_, _, _, Some(after)) => Ok(When::After(AfterWhen { after: own(after) })),
         _ => Err(Failure::Usage(

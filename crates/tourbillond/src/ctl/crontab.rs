@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 
 use clap::ValueEnum;
 use sha2::{Digest as _, Sha256};
+use tourbillon_cron::system_zone;
 use tourbillon_crontab::Format;
 
+use super::Failure;
 use super::apply::Wanted;
 use crate::model::{Bounds, Callback, CronWhen, Definition, MissedPolicy, When};
 
@@ -20,9 +22,12 @@ pub(super) enum Whose {
 }
 
 /// The system's zone by name.
-pub(super) fn local_zone() -> String {
-    let zone = jiff::tz::TimeZone::system();
-    zone.iana_name().unwrap_or("UTC").to_owned()
+///
+/// # Errors
+///
+/// If it has none.
+pub(super) fn local_zone() -> Result<String, Failure> {
+    system_zone().map_err(|error| Failure::Usage(format!("{error}: use `--zone NAME`")))
 }
 
 /// Names a line by its time, zone, user, command and input: the first word of the command, without
@@ -48,7 +53,8 @@ fn name(parts: &[&str; 5]) -> String {
 ///
 /// # Errors
 ///
-/// With every unusable line: `@reboot`, and lines that rely on other variables.
+/// With every unusable line: `@reboot`, times that never come, and lines that rely on other
+/// variables.
 pub(super) fn read(
     text: &[u8],
     whose: Whose,
@@ -60,11 +66,11 @@ pub(super) fn read(
         Whose::User => Format::User,
         Whose::System => Format::System,
     };
-    let jobs = tourbillon_crontab::parse(text, format, zone)
+    let table = tourbillon_crontab::parse(text, format, zone)
         .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     let mut schedules = BTreeMap::new();
-    let mut faults = String::new();
-    for job in jobs.jobs {
+    let mut faults: String = table.never.iter().map(|fault| format!("{fault}\n")).collect();
+    for job in table.jobs {
         let Some(cron) = job.when else {
             let _ = writeln!(faults, "{}: `@reboot` is no time", job.line);
             continue;

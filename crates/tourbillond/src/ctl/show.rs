@@ -64,7 +64,10 @@ fn when(when: &Value) -> String {
     let field = |name: &str| when[name].as_str();
     let text = match (field("cron"), field("every"), field("at"), field("after")) {
         (Some(cron), ..) => format!("{cron} {}", field("zone").unwrap_or("UTC")),
-        (_, Some(every), ..) => format!("every {every}"),
+        (_, Some(every), ..) => match field("anchor") {
+            Some(anchor) => format!("every {every} from {anchor}"),
+            None => format!("every {every}"),
+        },
         (_, _, Some(at), _) => format!("at {at}"),
         (_, _, _, Some(after)) => format!("after {after}"),
         _ => "-".to_owned(),
@@ -113,8 +116,19 @@ pub(super) fn switched(answer: &Value) -> String {
 }
 
 pub(super) fn preview(answer: &Value) -> String {
-    let items = if answer.is_array() { answer } else { &answer["items"] };
-    columns(items, &["at", "local", "note"], &["AT", "LOCAL", "NOTE"])
+    let mut text = columns(&answer["items"], &["at", "local", "note"], &["AT", "LOCAL", "NOTE"]);
+    for note in answer["notes"].as_array().into_iter().flatten() {
+        let about = match note.as_str().unwrap_or_default() {
+            "either_day" => {
+                "Days match that match either field. Some other schedulers ask for both."
+            }
+            "both_days" => "Days match that match both fields. Some other schedulers take either.",
+            "weekday_numbers" => "Day 0 or 7 of the week is Sunday. In Quartz it is 1.",
+            other => other,
+        };
+        text.push_str(&format!("Note: {}\n", visible(about)));
+    }
+    text
 }
 
 pub(super) fn runs(items: &Value) -> String {

@@ -136,6 +136,8 @@ fn flags_that_contradict_are_refused() {
         "tourbillonctl preview",
         "tourbillonctl preview k --every 5s",
         "tourbillonctl preview k --end 2030-01-01T00:00:00Z",
+        "tourbillonctl preview k --anchor 2030-01-01T00:17:00Z",
+        "tourbillonctl put k --cron @daily --to http://h/ --anchor 2030-01-01T00:17:00Z",
         "tourbillonctl put k --every 5s --to http://h/ --exclude a",
         "tourbillonctl put k --every 5s --to http://h/ --exclude a..b=sometimes",
         "tourbillonctl pause k",
@@ -297,10 +299,28 @@ fn a_crontab_with_faults_makes_nothing() {
     let text = b"* * * * * root true\n@reboot root true\n61 * * * * root true\n";
     let faults = crontab::read(text, Whose::System, "UTC", "", "http://h/").unwrap_err();
     assert!(faults.starts_with("3:1: "), "{faults}");
+    let never = crontab::read(b"@daily a b\n0 0 31 2 * a b\n", Whose::System, "UTC", "", "h");
+    assert!(never.unwrap_err().starts_with("2:5: day of month: `31 2` never comes\n"));
     let faults = crontab::read(b"@reboot a b\n", Whose::System, "UTC", "", "h").unwrap_err();
     assert_eq!(faults, "1: `@reboot` is no time\n");
     let faults = crontab::read(b"A=b\n@daily a\n", Whose::User, "UTC", "", "h").unwrap_err();
     assert_eq!(faults, "2: a callback has no variable `A`\n");
+}
+
+#[test]
+fn periods_have_an_anchor_and_previews_have_notes() {
+    let line = "tourbillonctl put k --every 1h --anchor 2030-01-01T00:17:00Z --to http://h/";
+    let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+    let Command::Put { define, .. } = cli.command else { panic!("another command") };
+    let definition = serde_json::to_value(define.definition().unwrap()).unwrap();
+    assert_eq!(definition["when"], json!({ "every": "1h", "anchor": "2030-01-01T00:17:00Z" }));
+    let shown = show::preview(&json!({
+        "items": [{ "at": "2026-01-01T00:00:00Z", "local": "2026-01-01T00:00:00" }],
+        "notes": ["either_day", "another"],
+    }));
+    let notes: Vec<_> = shown.lines().skip(2).collect();
+    assert!(notes[0].starts_with("Note: Days match that match either field."), "{shown}");
+    assert_eq!(notes[1], "Note: another");
 }
 
 #[test]

@@ -8,9 +8,13 @@ use super::remote::Remote;
 use super::{Done, pretty, print, show};
 use crate::model::{Bounds, Excluded, Window};
 
-/// Bounds of a schedule.
+/// Anchor and bounds of a schedule.
 #[derive(Args, Debug)]
 pub(super) struct Limits {
+    /// Time that the periods of `--every` are counted from, RFC 3339: any time at 17 minutes past an
+    /// hour, for each hour at :17.
+    #[arg(long, value_name = "TIME", requires = "every")]
+    pub(super) anchor: Option<String>,
     /// Earliest time of an occurrence, RFC 3339. Repeating schedules only.
     #[arg(long, value_name = "TIME")]
     start: Option<String>,
@@ -38,7 +42,7 @@ pub(super) fn window(text: &str) -> Result<Window, String> {
 
 impl Limits {
     pub(super) fn bounds(&self) -> Bounds {
-        let Self { start, end, exclude } = self;
+        let Self { start, end, exclude, .. } = self;
         Bounds { start: start.clone(), end: end.clone(), excluded: exclude.clone() }
     }
 }

@@ -114,6 +114,57 @@ pub struct Schedule {
     pub last_runs: Option<Vec<LastRun>>,
 }
 
+/// Occurrences that are to come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Occurrences {
+    /// The occurrences, in order.
+    pub items: Vec<Occurrence>,
+    /// Parts of the expression that other schedulers read in another way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub notes: Vec<Dialect>,
+}
+
+/// Part of a cron expression that other schedulers read in another way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// Both fields for days are restricted: days match that match either. Some ask for both.
+    EitherDay,
+    /// Both fields for days are restricted, and one begins with `*`: days match that match both.
+    /// Some take either.
+    BothDays,
+    /// The expression has seconds, and days of the week by number: 0 or 7 is Sunday. In Quartz it
+    /// is 1.
+    WeekdayNumbers,
+}
+
+impl Dialect {
+    /// Returns what an expression has of these.
+    pub(crate) fn of(cron: &str) -> Vec<Self> {
+        let fields: Vec<_> = cron.split_whitespace().collect();
+        let (hours, [day, _, weekday]) = match &fields[..] {
+            [hours @ .., day, month, weekday] if hours.len() >= 2 => (hours, [day, month, weekday]),
+            _ => return Vec::new(),
+        };
+        let mut found = Vec::new();
+        if ![day, weekday].iter().any(|field| matches!(**field, "*" | "?")) {
+            let is_starred = [day, weekday].iter().any(|field| field.starts_with('*'));
+            found.push(if is_starred { Self::BothDays } else { Self::EitherDay });
+        }
+        // Neither the step of `*/2` nor the week of `FRI#2` is a day.
+        let is_number = |part: &str| {
+            part.split(['/', '#'])
+                .next()
+                .is_some_and(|day| day.contains(|c: char| c.is_ascii_digit()))
+        };
+        if hours.len() == 3 && weekday.split(',').any(is_number) {
+            found.push(Self::WeekdayNumbers);
+        }
+        found
+    }
+}
+
 /// An occurrence that is to come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Occurrence {

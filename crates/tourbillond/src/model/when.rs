@@ -38,6 +38,10 @@ pub struct CronWhen {
 pub struct EveryWhen {
     /// Period, such as `90s`, `1h 30m` or `PT5M`; a second at least.
     pub every: String,
+    /// Time that the periods are counted from, RFC 3339. The first run is one period later. The
+    /// start of the year 1970 if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<String>,
     /// Start, end and excluded windows.
     #[serde(flatten)]
     pub bounds: Bounds,
@@ -80,6 +84,7 @@ impl<'de> Deserialize<'de> for When {
             cron: Option<String>,
             zone: Option<String>,
             every: Option<String>,
+            anchor: Option<String>,
             at: Option<String>,
             after: Option<String>,
             start: Option<String>,
@@ -87,11 +92,14 @@ impl<'de> Deserialize<'de> for When {
             #[serde(default)]
             excluded: Vec<Window>,
         }
-        let Fields { cron, zone, every, at, after, start, end, excluded } =
+        let Fields { cron, zone, every, anchor, at, after, start, end, excluded } =
             Fields::deserialize(deserializer)?;
         let bounds = Bounds { start, end, excluded };
         if zone.is_some() && cron.is_none() {
             return Err(D::Error::custom("`zone` goes with `cron`"));
+        }
+        if anchor.is_some() && every.is_none() {
+            return Err(D::Error::custom("`anchor` goes with `every`"));
         }
         let repeats = cron.is_some() || every.is_some();
         if !repeats && bounds != Bounds::default() {
@@ -102,7 +110,7 @@ impl<'de> Deserialize<'de> for When {
             (Some(cron), None, None, None) => {
                 Ok(Self::Cron(CronWhen { cron, zone: zone.unwrap_or_else(utc), bounds }))
             }
-            (None, Some(every), None, None) => Ok(Self::Every(EveryWhen { every, bounds })),
+            (None, Some(every), None, None) => Ok(Self::Every(EveryWhen { every, anchor, bounds })),
             (None, None, Some(at), None) => Ok(Self::At(AtWhen { at })),
             (None, None, None, Some(after)) => Ok(Self::After(AfterWhen { after })),
             _ => Err(D::Error::custom("it has one of `cron`, `every`, `at` and `after`")),

@@ -207,12 +207,12 @@ async fn a_preview_knows_the_zone() {
         },
         { "at": "2026-03-09T06:30:00Z", "local": "2026-03-09T02:30:00", "offset": "-04" },
     ]);
-    assert_eq!(api.get(&path).await.expect(200), gap);
+    assert_eq!(api.get(&path).await.expect(200), json!({ "items": gap }));
     let free = json!({
         "when": { "every": "6h" }, "count": 2, "from": "2026-01-01T00:00:00Z"
     });
     let times = api.post("/v1/preview", free).await.expect(200);
-    assert_eq!(times[1]["at"], "2026-01-01T12:00:00Z");
+    assert_eq!(times["items"][1]["at"], "2026-01-01T12:00:00Z");
     assert_eq!(api.get(&one("a/preview?count=0")).await.fields(), ["count"]);
     assert_eq!(api.get(&one("a/preview?from=now")).await.fields(), ["from"]);
 }

@@ -97,7 +97,12 @@ async fn a_preview_notes_what_does_not_run_and_what_runs_for_it() {
     let noted = |list: &Value| -> Vec<_> {
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let hour = |one: &Value| text(&one["at"])[11..16].to_owned();
-        list.as_array().unwrap().iter().map(|one| (hour(one), text(&one["note"]))).collect()
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| (hour(one), text(&one["note"])))
+            .collect()
     };
     let all = [
         ("01:00", "-"),
@@ -125,6 +130,62 @@ async fn a_preview_notes_what_does_not_run_and_what_runs_for_it() {
     let shown = api.get(&one("a")).await.expect(200);
     assert_eq!(shown["paused_until"], "2190-01-01T01:30:00Z");
     assert_eq!(shown["next"][0], "2190-01-01T02:00:00Z");
+}
+
+#[tokio::test]
+async fn a_preview_says_what_other_schedulers_read_in_another_way() {
+    let api = Api::new();
+    for (cron, notes) in [
+        ("0 0 13 * FRI", json!(["either_day"])),
+        ("0 0 */2 * 1", json!(["both_days"])),
+        ("0 0 *,5 * 1", json!(["both_days"])),
+        ("0 0 1-31 * 1", json!(["either_day"])),
+        ("0 0 9 * * 1-5", json!(["weekday_numbers"])),
+        ("0 0 9 1 * 2L", json!(["either_day", "weekday_numbers"])),
+        ("0 0 9 ? * MON-FRI,SUN#2", json!(null)),
+        ("0 0 9 * * */2", json!(null)),
+        ("0 9 * * 1-5", json!(null)),
+        ("@weekly", json!(null)),
+    ] {
+        let asked = json!({ "when": { "cron": cron }, "count": 1 });
+        let free = api.post("/v1/preview", asked).await.expect(200);
+        assert_eq!(
+            (&free["notes"], free["items"].as_array().unwrap().len()),
+            (&notes, 1),
+            "{cron}"
+        );
+    }
+    api.put(&one("a"), definition(json!({ "cron": "0 0 13 * FRI" }))).await.expect(201);
+    let kept = api.get(&one("a/preview?count=1")).await.expect(200);
+    assert_eq!(kept["notes"], json!(["either_day"]));
+}
+
+#[tokio::test]
+async fn periods_are_counted_from_an_anchor() {
+    let api = Api::new();
+    let when = json!({ "every": "1h", "anchor": "2190-01-01T00:17:00Z" });
+    let at = async |from: &str| {
+        let asked = json!({ "when": when, "count": 2, "from": from });
+        let found = api.post("/v1/preview", asked).await.expect(200);
+        [0, 1].map(|nth| found["items"][nth]["at"].as_str().unwrap().to_owned())
+    };
+    // The anchor itself is no occurrence, nor is any time before it.
+    let first = ["2190-01-01T01:17:00Z", "2190-01-01T02:17:00Z"];
+    assert_eq!(at("2026-01-01T00:00:00Z").await, first);
+    assert_eq!(at("2190-01-01T00:00:00Z").await, first);
+    assert_eq!(at("2190-01-01T01:17:00Z").await, ["2190-01-01T02:17:00Z", "2190-01-01T03:17:00Z"]);
+    let made = api.put(&one("a"), definition(when.clone())).await.expect(201);
+    assert_eq!((&made["when"], &made["next"][0]), (&when, &json!(first[0])));
+    // The same definition is the same schedule, and another anchor moves its times.
+    let same = api.put(&one("a"), definition(when.clone())).await.expect(200);
+    assert_eq!(same["version"], made["version"]);
+    let moved = json!({ "every": "1h", "anchor": "2190-01-01T00:20:00Z" });
+    let moved = api.put(&one("a"), definition(moved)).await.expect(200);
+    assert_eq!(moved["next"][0], "2190-01-01T01:20:00Z");
+    let wrong = json!({ "every": "1h", "anchor": "00:17" });
+    assert_eq!(api.put(&one("b"), definition(wrong)).await.fields(), ["when.anchor"]);
+    let wrong = json!({ "cron": "0 * * * *", "anchor": "2190-01-01T00:17:00Z" });
+    assert_eq!(api.put(&one("b"), definition(wrong)).await.status, 422);
 }
 
 #[tokio::test]
