@@ -105,6 +105,24 @@ if [ -z "$TOURBILLON_PGBOUNCER" ]; then
         echo "not checked: PgBouncer: there is no package of it here" >&2
     fi
 fi
+TOURBILLON_PGPOOL=$(command -v pgpool || true)
+if [ -z "$TOURBILLON_PGPOOL" ] &&
+    unpack pgpool2 pgpool2 libpgpool2 libmemcached11 libhashkit2; then
+    cp -r "$debian/pgpool2/usr" "$folder/pgpool-usr"
+    TOURBILLON_PGPOOL=$folder/pgpool
+    printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' \
+        "$(echo "$folder"/pgpool-usr/lib/*-linux-gnu)" "$folder/pgpool-usr/sbin/pgpool" \
+        >"$TOURBILLON_PGPOOL"
+    chmod 755 "$TOURBILLON_PGPOOL"
+fi
+export TOURBILLON_PGPOOL
+if [ -z "$TOURBILLON_PGPOOL" ]; then
+    if [ -n "${TOURBILLON_NOT_CHECKED:-}" ]; then
+        not_checked "Pgpool-II" "there is no package of it here"
+    else
+        echo "not checked: Pgpool-II: there is no package of it here" >&2
+    fi
+fi
 if [ $# = 0 ]; then
     some_tests cargo test --locked --package tourbillon-durable --features tls,sqlx-0_8 \
         --test postgres

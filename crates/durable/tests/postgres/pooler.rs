@@ -1,4 +1,4 @@
-//! PgBouncer between a store and its server.
+//! PgBouncer and Pgpool-II between a store and its server.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -135,4 +135,81 @@ fn a_process_that_a_pooler_has_given_to_others_is_not_ended() {
     drop(std::mem::replace(&mut others[1 - at], database.client()));
     store.now().unwrap();
     assert_eq!(others[at].query_one(PID, &[]).unwrap().get::<_, i32>(0), pid);
+}
+
+/// Pgpool-II in front of the test's cluster, in a folder of its own. It ends with this.
+struct Pgpool {
+    process: Child,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Pgpool {
+    /// Starts one; `None` if there is none here, as `ci/durable-postgres.sh` has said.
+    fn start(database: &Database, mode: &str) -> Option<Self> {
+        let program = std::env::var("TOURBILLON_PGPOOL")
+            .expect("TOURBILLON_PGPOOL is not set; `ci/durable-postgres.sh` sets it");
+        if program.is_empty() {
+            return None;
+        }
+        let (port, server) = (free_port(), database.server());
+        let folder = std::env::temp_dir().join(format!("tourbillon-pgpool-{port}"));
+        let mut make = as_server(Command::new("mkdir"));
+        assert!(make.arg(&folder).status().unwrap().success());
+        let place = folder.display();
+        let text = format!(
+            "backend_clustering_mode = '{mode}'\nlisten_addresses = '127.0.0.1'\nport = {port}\n\
+             pcp_port = {}\nsocket_dir = '{place}'\npcp_socket_dir = '{place}'\n\
+             pid_file_name = '{place}/pid'\nlogdir = '{place}'\npool_passwd = ''\n\
+             allow_clear_text_frontend_auth = on\nnum_init_children = 16\nmax_pool = 1\n\
+             backend_hostname0 = '{}'\nbackend_port0 = {}\nbackend_weight0 = 1\n\
+             sr_check_period = 0\n",
+            free_port(),
+            server.ip(),
+            server.port(),
+        );
+        let file = std::env::temp_dir().join(format!("tourbillon-pgpool-{port}.conf"));
+        std::fs::write(&file, text).unwrap();
+        let mut command = as_server(Command::new(program));
+        command.arg("-n").arg("-f").arg(&file).args(["-F", "/dev/null", "-a", "/dev/null"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut pooler = Self { process: command.spawn().unwrap(), folder, port };
+        while Client::connect(&pooler.address(database), NoTls).is_err() {
+            assert_eq!(pooler.process.try_wait().unwrap(), None, "the pooler has ended");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Some(pooler)
+    }
+
+    fn address(&self, database: &Database) -> String {
+        database.address_by(([127, 0, 0, 1], self.port).into())
+    }
+}
+
+impl Drop for Pgpool {
+    fn drop(&mut self) {
+        // It ends its own processes then.
+        let pid = self.process.id().to_string();
+        let ended = Command::new("kill").args(["-INT", &pid]).status();
+        let (waited, file) = (self.process.wait(), self.folder.with_extension("conf"));
+        let removed = (std::fs::remove_dir_all(&self.folder), std::fs::remove_file(file));
+        let _ = (ended, waited, removed);
+    }
+}
+
+#[test]
+fn a_pooler_that_does_not_commit_is_refused_by_its_name_and_another_mode_works() {
+    let database = Database::new();
+    drop(database.connect());
+    let Some(pooler) = Pgpool::start(&database, "raw") else { return };
+    let error = Postgres::connect(&pooler.address(&database)).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("Pgpool-II in raw mode"), "{error}");
+    drop(pooler);
+    let Some(pooler) = Pgpool::start(&database, "streaming_replication") else { return };
+    let mut store = Postgres::connect(&pooler.address(&database)).unwrap();
+    let timer = timer(store.now().unwrap());
+    assert_eq!(store.insert(&[timer.clone()]).unwrap(), [Inserted::Created]);
+    let mut direct = database.connect();
+    assert_eq!(direct.insert(&[timer]).unwrap(), [Inserted::Exists]);
 }

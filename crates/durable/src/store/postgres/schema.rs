@@ -12,6 +12,7 @@ use tokio_postgres::error::SqlState;
 
 use super::link::{Answer, Failure, Query, Session};
 use super::values::int;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::store::migration::{Found, Migration, newest, refusal};
 
 const MIGRATIONS: &[Migration] = &[Migration { version: 1, oldest: 1, sql: include_str!("1.sql") }];
@@ -31,6 +32,16 @@ const READ: &str = "SELECT version, oldest FROM tourbillon.version";
 
 const LOCK: &str = "SELECT version, oldest FROM tourbillon.version FOR UPDATE";
 
+/// A write that changes nothing.
+const NOTHING: &str = "UPDATE tourbillon.version SET version = version WHERE false";
+
+const STARTED: &str = "SELECT now()::text";
+
+/// Sentence for a pooler that does not end the transactions that it begins.
+const RAW_MODE: &str = "the address leads to a pooler that answers a write and does not commit it, as \
+    Pgpool-II in raw mode: connect to the server itself, or set the pooler to streaming \
+    replication mode (`backend_clustering_mode = 'streaming_replication'`)";
+
 const SET: &str = "UPDATE tourbillon.version SET version = $1, oldest = $2";
 
 /// Made twice at the same time, the second fails, and is repeated.
@@ -47,7 +58,22 @@ const PATIENTLY: &str = "SET LOCAL lock_timeout = '60s'; SET LOCAL statement_tim
 
 /// Makes the tables that this build needs.
 pub(super) async fn migrate(session: &mut Session) -> Answer<()> {
-    migrate_by(session, MIGRATIONS).await
+    migrate_by(session, MIGRATIONS).await?;
+    check_commits(session).await
+}
+
+/// Fails if a transaction is open after a write outside of any: two statements have begun at one
+/// time.
+async fn check_commits(session: &mut Session) -> Answer<()> {
+    session.write(NOTHING, &[]).await?;
+    let mut started: [String; 2] = Default::default();
+    for started in &mut started {
+        *started = session.read(STARTED, &[]).await?[0].try_get(0)?;
+    }
+    match started[0] == started[1] {
+        true => Err(StoreError::new(StoreErrorKind::Invalid, RAW_MODE).into()),
+        false => Ok(()),
+    }
 }
 
 async fn migrate_by(session: &mut Session, migrations: &[Migration]) -> Answer<()> {
