@@ -42,7 +42,8 @@ for program in tourbillond tourbillonctl; do
 done
 gzip -9n "$root"/usr/share/man/man1/*
 doc=$root/usr/share/doc/tourbillond
-install -D -m 644 -t "$doc" "$sources/README.md" "$sources/docs/OPERATIONS.md" \
+install -D -m 644 -t "$doc" "$sources/README.md" \
+    "$sources/docs/OPERATIONS.md" "$sources/docs/LOAD.md" \
     "$sources/deploy/alerts.yaml" "$sources/deploy/dashboard.json"
 gzip -9nc "$sources/CHANGELOG.md" >"$doc/changelog.gz"
 cat "$sources/LICENSE-MIT" "$sources/LICENSE-APACHE" >"$doc/copyright"

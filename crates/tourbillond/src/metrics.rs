@@ -1,6 +1,6 @@
 //! Metrics of a node, for Prometheus and for the page.
 //!
-//! `docs/OPERATIONS.md` has the list. Values of labels come only from the configuration and this
+//! Each is described at `/metrics`. Values of labels come only from the configuration and this
 //! code, so that their number is bounded; after a removal from the configuration they are shown
 //! unchanged until the process ends. Lateness is by the database's clock up to the claim, and by
 //! the node's from then on.
