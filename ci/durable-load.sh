@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a node carries, on PostgreSQL and on SQLite: the tables of crates/tourbillond/docs/LOAD.md.
-# In rounds: callbacks alone and beside requests, creates and gets of the API, and on the same server
-# single rows by pgbench. Then once: pages of lists, and the statements of creates.
+# In rounds: callbacks alone and beside requests, creates and gets of the API, and on the same
+# server single rows by pgbench. Then once: pages of lists, and the statements of creates.
 #
 #   ci/durable-load.sh                                     twenty minutes
 #   ROUNDS=1 PARTS="rates statements" ci/durable-load.sh   one round, some parts
