@@ -22,15 +22,6 @@ use crate::time::Instant;
 
 /// Unblocks all signals of the calling thread, for commands that callbacks and wakers start.
 ///
-/// A driver thread blocks nearly all signals, and leaves them to the program's threads (see
-/// [`Timer::start`](crate::Timer::start)). A command inherits that from the thread that
-/// starts it, and would then not end by SIGTERM or SIGINT. So would threads, and what these start:
-/// call this first in them, or start them elsewhere.
-///
-/// # Errors
-///
-/// The errors of `pthread_sigmask`, if any: it has none for such a call.
-///
 /// # Examples
 ///
 /// ```
@@ -49,6 +40,17 @@ use crate::time::Instant;
 /// });
 /// # drop(callback);
 /// ```
+///
+/// # Guarantees
+///
+/// A driver thread blocks nearly all signals, and leaves them to the program's threads (see
+/// [`Timer::start`](crate::Timer::start)). A command inherits that from the thread that
+/// starts it, and would then not end by SIGTERM or SIGINT. So would threads, and what these start:
+/// call this first in them, or start them elsewhere.
+///
+/// # Errors
+///
+/// The errors of `pthread_sigmask`, if any: it has none for such a call.
 #[cfg(unix)]
 #[cfg_attr(docsrs, doc(cfg(unix)))]
 pub fn unblock_signals() -> std::io::Result<()> {
@@ -163,6 +165,20 @@ impl Callback {
 
     /// Moves the next call to `deadline`. Returns whether that was in time.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let idle = tourbillon::sleep(minute).call(|| println!("idle for a minute"));
+    /// assert!(idle.reset(Instant::now() + minute), "in time");
+    /// idle.cancel();
+    /// assert!(!idle.reset(Instant::now() + minute), "too late");
+    /// ```
+    ///
+    /// # Guarantees
+    ///
     /// `true` if the function is called at the new deadline, unless a call under way panics: after
     /// this returns, no call begins before that. `false` if it is not called again, so that the
     /// reset has no effect: the callback was cancelled, or is a [`Sleep`]'s whose function was
@@ -189,18 +205,6 @@ impl Callback {
     /// If the driver thread cannot be started. A reset tries that only if the old deadline was
     /// never, if another thread is just moving it from there, or if the last reset panicked for the
     /// same reason. The function is kept, but may not be called before the next reset.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::{Duration, Instant};
-    ///
-    /// let minute = Duration::from_secs(60);
-    /// let idle = tourbillon::sleep(minute).call(|| println!("idle for a minute"));
-    /// assert!(idle.reset(Instant::now() + minute), "in time");
-    /// idle.cancel();
-    /// assert!(!idle.reset(Instant::now() + minute), "too late");
-    /// ```
     pub fn reset(&self, deadline: impl Into<Deadline>) -> bool {
         let deadline = deadline.into();
         self.reset_to(&|clock| NewDeadline { deadline: clock.tick_of(deadline), delay: None })
@@ -257,14 +261,6 @@ impl Callback {
     /// whether the function is called again: `false` if the callback was cancelled, or is a
     /// [`Sleep`]'s.
     ///
-    /// As with [`Interval::set_period`], the next call stays where it is, and the call after it
-    /// comes a new period later. While a call is under way the next one is not scheduled yet: it
-    /// comes a new period after the tick of the one under way.
-    ///
-    /// # Panics
-    ///
-    /// If `period` is zero.
-    ///
     /// # Examples
     ///
     /// ```
@@ -281,6 +277,16 @@ impl Callback {
     /// assert_eq!(clock.advance(3 * second), 4, "at 0, 1, 2 and 3 s");
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// As with [`Interval::set_period`], the next call stays where it is, and the call after it
+    /// comes a new period later. While a call is under way the next one is not scheduled yet: it
+    /// comes a new period after the tick of the one under way.
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
     #[track_caller]
     pub fn set_period(&self, period: Duration) -> bool {
         assert_period(period);
@@ -324,6 +330,18 @@ impl Callback {
 
     /// Cancels the callback: no call begins after this. Says whether that was in time.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let callback = tourbillon::sleep(Duration::from_secs(60)).call(|| println!("a minute"));
+    /// assert!(callback.cancel());
+    /// assert!(!callback.cancel(), "it was before");
+    /// ```
+    ///
+    /// # Guarantees
+    ///
     /// `true` if the function is neither being called now, nor will be: this has dropped it.
     /// `false` if a call is under way (this does not wait for it), if the only call has been made,
     /// or if the callback was cancelled before. So for [`Interval::call`], `false` means that a
@@ -334,33 +352,12 @@ impl Callback {
     /// # Panics
     ///
     /// If dropping the function panics. It is cancelled all the same.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let callback = tourbillon::sleep(Duration::from_secs(60)).call(|| println!("a minute"));
-    /// assert!(callback.cancel());
-    /// assert!(!callback.cancel(), "it was before");
-    /// ```
     pub fn cancel(&self) -> bool {
         self.shared.cancel()
     }
 
     /// Cancels the callback, and blocks while a call is under way. Returns the same as
     /// [`cancel`](Self::cancel).
-    ///
-    /// When it returns, the function is dropped, and data that it used may be freed. In two cases
-    /// it does not wait: when the function calls it, directly or not; and without an operating
-    /// system, because the caller may be an interrupt handler that has interrupted the call.
-    ///
-    /// Do not hold a lock that the function takes, and do not block an executor's thread with it.
-    /// Two functions on two drivers that wait for each other wait for ever.
-    ///
-    /// # Panics
-    ///
-    /// As [`cancel`](Self::cancel) does.
     ///
     /// # Examples
     ///
@@ -377,6 +374,19 @@ impl Callback {
     /// callback.cancel_and_wait();
     /// assert_eq!(Arc::strong_count(&calls), 1, "the function is gone");
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// When it returns, the function is dropped, and data that it used may be freed. In two cases
+    /// it does not wait: when the function calls it, directly or not; and without an operating
+    /// system, because the caller may be an interrupt handler that has interrupted the call.
+    ///
+    /// Do not hold a lock that the function takes, and do not block an executor's thread with it.
+    /// Two functions on two drivers that wait for each other wait for ever.
+    ///
+    /// # Panics
+    ///
+    /// As [`cancel`](Self::cancel) does.
     pub fn cancel_and_wait(&self) -> bool {
         let prevented = self.shared.cancel();
         self.shared.wait_for_call();
@@ -421,16 +431,6 @@ impl RefUnwindSafe for Callback {}
 impl Sleep {
     /// Calls `function` once, at the deadline.
     ///
-    /// This is Go's `time.AfterFunc`, except that the driver calls the function, and that dropping
-    /// the returned [`Callback`] cancels it. `Callback` has the rules for the function, and says
-    /// [what holds if it forks](Callback#after-fork). If the deadline has come, the driver calls
-    /// the function at once, even if the sleep has completed before.
-    ///
-    /// # Panics
-    ///
-    /// If the driver thread cannot be started. The function is dropped then.
-    /// [`Timer::start`](crate::Timer::start) reports that as an error beforehand.
-    ///
     /// # Examples
     ///
     /// ```
@@ -461,6 +461,18 @@ impl Sleep {
     /// # drop(callback);
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// This is Go's `time.AfterFunc`, except that the driver calls the function, and that dropping
+    /// the returned [`Callback`] cancels it. `Callback` has the rules for the function, and says
+    /// [what holds if it forks](Callback#after-fork). If the deadline has come, the driver calls
+    /// the function at once, even if the sleep has completed before.
+    ///
+    /// # Panics
+    ///
+    /// If the driver thread cannot be started. The function is dropped then.
+    /// [`Timer::start`](crate::Timer::start) reports that as an error beforehand.
     #[track_caller]
     pub fn call(mut self, function: impl FnOnce() + Send + 'static) -> Callback {
         self.unarm();
@@ -476,17 +488,6 @@ impl Sleep {
 impl Interval {
     /// Calls `function` at every tick, from the next one on. The [`Call`] that it is given has the
     /// tick, and how many ticks before it were missed.
-    ///
-    /// An [`interval`](crate::interval()) ticks at once: call [`reset`](Self::reset) first for the
-    /// first call one period from now. The [rule](Self::set_missed_tick_behavior) for missed ticks
-    /// is applied after each call: with [`MissedTickBehavior::Burst`], the default, the calls that
-    /// a long call or a late driver has missed follow one after the other. Each tick is scheduled
-    /// one period after the *scheduled* time of the last one, so the calls do not drift. If the
-    /// function [forks](Callback#after-fork), only the parent calls it again.
-    ///
-    /// # Panics
-    ///
-    /// Panics as [`Sleep::call`] does.
     ///
     /// # Examples
     ///
@@ -527,6 +528,19 @@ impl Interval {
     /// # drop(callback);
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// An [`interval`](crate::interval()) ticks at once: call [`reset`](Self::reset) first for the
+    /// first call one period from now. The [rule](Self::set_missed_tick_behavior) for missed ticks
+    /// is applied after each call: with [`MissedTickBehavior::Burst`], the default, the calls that
+    /// a long call or a late driver has missed follow one after the other. Each tick is scheduled
+    /// one period after the *scheduled* time of the last one, so the calls do not drift. If the
+    /// function [forks](Callback#after-fork), only the parent calls it again.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`Sleep::call`] does.
     #[track_caller]
     pub fn call(mut self, function: impl FnMut(Call) + Send + 'static) -> Callback {
         self.disarm();

@@ -26,6 +26,24 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// A future that completes a duration after it was made or reset, like `futures_timer::Delay`.
 ///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use tourbillon::compat::Delay;
+///
+/// # pollster::block_on(async {
+/// let start = Instant::now();
+/// let mut delay = Delay::new(Duration::from_millis(1));
+/// (&mut delay).await;
+/// delay.reset(Duration::from_millis(1));
+/// delay.await;
+/// assert!(start.elapsed() >= Duration::from_millis(2));
+/// # });
+/// ```
+///
+/// # Details
+///
 /// `Delay` is a [`Sleep`] of the [current timer](crate::Timer::current) under the other crate's
 /// names. Prefer `Sleep` in new code: it has a [`deadline`](Sleep::deadline), and can be reset to
 /// an [`Instant`](std::time::Instant).
@@ -59,22 +77,6 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// # Panics
 ///
 /// Panics as a [`Sleep`] does.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::{Duration, Instant};
-/// use tourbillon::compat::Delay;
-///
-/// # pollster::block_on(async {
-/// let start = Instant::now();
-/// let mut delay = Delay::new(Duration::from_millis(1));
-/// (&mut delay).await;
-/// delay.reset(Duration::from_millis(1));
-/// delay.await;
-/// assert!(start.elapsed() >= Duration::from_millis(2));
-/// # });
-/// ```
 // Not `must_use`: the other is not, and dependents that deny warnings must build.
 #[derive(Debug)]
 pub struct Delay {

@@ -11,19 +11,6 @@ use crate::time::Instant;
 
 /// Latest time for the answer to a request, or [`NEVER`](Self::NEVER) for no limit.
 ///
-/// With a limit for each call, the time of a request adds up along the chain of servers. A deadline
-/// is set once, where the request begins, and each callee passes it on, as in Go's `context`.
-/// [`sleep_until`](crate::sleep_until) and [`timeout_at`](crate::timeout_at) take it.
-///
-/// Deadlines are ordered by time. `min` nests two: the earlier one counts.
-///
-/// An instant means nothing to another machine. So the request carries the time that remains, as
-/// gRPC's [`grpc-timeout`](Self::to_grpc_timeout) or as [milliseconds](Self::to_millis). It is
-/// rounded down, so no callee believes that it has longer than its caller waits. The time on the
-/// way is not counted: the caller's own timeout still has to run.
-///
-/// `now` is the timer's, [`Timer::now`](crate::Timer::now).
-///
 /// # Examples
 ///
 /// ```
@@ -47,6 +34,21 @@ use crate::time::Instant;
 /// assert_eq!(deadline.remaining(timer.now()), Some(Duration::ZERO));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # Details
+///
+/// With a limit for each call, the time of a request adds up along the chain of servers. A deadline
+/// is set once, where the request begins, and each callee passes it on, as in Go's `context`.
+/// [`sleep_until`](crate::sleep_until) and [`timeout_at`](crate::timeout_at) take it.
+///
+/// Deadlines are ordered by time. `min` nests two: the earlier one counts.
+///
+/// An instant means nothing to another machine. So the request carries the time that remains, as
+/// gRPC's [`grpc-timeout`](Self::to_grpc_timeout) or as [milliseconds](Self::to_millis). It is
+/// rounded down, so no callee believes that it has longer than its caller waits. The time on the
+/// way is not counted: the caller's own timeout still has to run.
+///
+/// `now` is the timer's, [`Timer::now`](crate::Timer::now).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Deadline(Option<Instant>);
 
@@ -114,12 +116,6 @@ impl Deadline {
     /// and a unit of `H`, `M`, `S`, `m`, `u` and `n` ([gRPC over HTTP2]). Without the header it is
     /// [`NEVER`](Self::NEVER). A zero has passed already.
     ///
-    /// [gRPC over HTTP2]: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
-    ///
-    /// # Errors
-    ///
-    /// If the value is anything else, such as one with a sign, a space or a ninth digit.
-    ///
     /// # Examples
     ///
     /// ```
@@ -132,6 +128,12 @@ impl Deadline {
     /// assert!(Deadline::parse_grpc_timeout("60s", now).is_err());
     /// # Ok::<_, tourbillon::deadline::ParseDeadlineError>(())
     /// ```
+    ///
+    /// [gRPC over HTTP2]: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
+    ///
+    /// # Errors
+    ///
+    /// If the value is anything else, such as one with a sign, a space or a ninth digit.
     pub fn parse_grpc_timeout(
         value: impl AsRef<[u8]>,
         now: Instant,

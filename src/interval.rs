@@ -106,10 +106,6 @@ impl MissedTickBehavior {
 /// Made by [`interval`](crate::interval()), [`interval_at`](crate::interval_at) and the methods of
 /// [`Timer`](crate::Timer) of the same names. Also a [`Stream`] of [`Instant`]s without an end.
 ///
-/// Each tick is scheduled one period after the *scheduled* time of the last one, not after its
-/// delivery, except with [`MissedTickBehavior::Delay`]. No tick is delivered before its instant. An
-/// interval whose next tick lies beyond the end of the time line does not tick again.
-///
 /// # Examples
 ///
 /// ```
@@ -121,6 +117,12 @@ impl MissedTickBehavior {
 /// assert_eq!(interval.tick().await, first + Duration::from_millis(1));
 /// # });
 /// ```
+///
+/// # Guarantees
+///
+/// Each tick is scheduled one period after the *scheduled* time of the last one, not after its
+/// delivery, except with [`MissedTickBehavior::Delay`]. No tick is delivered before its instant. An
+/// interval whose next tick lies beyond the end of the time line does not tick again.
 ///
 /// # Cancel safety
 ///

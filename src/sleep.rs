@@ -120,11 +120,6 @@ impl Sleep {
 
     /// Returns the deadline.
     ///
-    /// The time line of a timer begins 146 years before the timer was made and ends 438 years after
-    /// it. No clock reaches that end. It is the deadline of a sleep that never ends, and stands for
-    /// every later deadline. Likewise the beginning stands for every earlier deadline, where the
-    /// platform can represent it: just as past, but not the same instant.
-    ///
     /// # Examples
     ///
     /// ```
@@ -133,6 +128,14 @@ impl Sleep {
     /// let deadline = Instant::now() + Duration::from_secs(7);
     /// assert_eq!(tourbillon::sleep_until(deadline).deadline(), deadline);
     /// ```
+    ///
+    /// # Units
+    ///
+    /// An instant has nanoseconds. The time line of a timer begins 146 years before the timer was
+    /// made and ends 438 years after it. No clock reaches that end. It is the deadline of a sleep
+    /// that never ends, and stands for every later deadline. Likewise the beginning stands for
+    /// every earlier deadline, where the platform can represent it: just as past, but not the same
+    /// instant.
     pub fn deadline(&self) -> Instant {
         self.engine.get().clock().instant(self.deadline)
     }
@@ -154,17 +157,6 @@ impl Sleep {
 
     /// Moves the deadline, before the sleep is armed, while it is, or after it completed.
     ///
-    /// Later polls report the new deadline only, and a completed sleep is pending again. An armed
-    /// sleep stays armed with its waker and needs no poll, even if it was reset to never in
-    /// between. A sleep that has fired or completed needs a poll, because its waker is used up. So
-    /// does a sleep that never had a deadline, because it was never armed. A wake-up for the old
-    /// deadline that is already under way may still arrive; it is harmless.
-    ///
-    /// A reset to a later deadline takes no lock and moves nothing in the wheel: the driver sees
-    /// the new deadline when it gets to the old one. A reset to an earlier deadline takes one shard
-    /// lock. So keep one sleep armed and reset it, as for an idle connection, rather than drop it
-    /// and make another.
-    ///
     /// # Examples
     ///
     /// ```
@@ -178,6 +170,19 @@ impl Sleep {
     /// sleep.await;
     /// # });
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// Later polls report the new deadline only, and a completed sleep is pending again. An armed
+    /// sleep stays armed with its waker and needs no poll, even if it was reset to never in
+    /// between. A sleep that has fired or completed needs a poll, because its waker is used up. So
+    /// does a sleep that never had a deadline, because it was never armed. A wake-up for the old
+    /// deadline that is already under way may still arrive; it is harmless.
+    ///
+    /// A reset to a later deadline takes no lock and moves nothing in the wheel: the driver sees
+    /// the new deadline when it gets to the old one. A reset to an earlier deadline takes one shard
+    /// lock. So keep one sleep armed and reset it, as for an idle connection, rather than drop it
+    /// and make another.
     #[inline]
     pub fn reset(&mut self, deadline: impl Into<Deadline>) {
         self.reset_to(self.engine.get().clock().tick_of(deadline.into()));
@@ -220,14 +225,6 @@ impl Sleep {
 
     /// Takes the deadline away, and says whether that was in time, as Go's `Stop` does.
     ///
-    /// `true` if the sleep was waiting for its deadline: it has neither completed nor woken its
-    /// task, and will not. `false` if it has completed; if its waker was woken or is being woken,
-    /// whether or not it was polled since; or if it had no deadline.
-    ///
-    /// Afterwards it is as [`Timer::never`](crate::Timer::never) makes it: pending until it is
-    /// reset, and polled after that. Its place in the wheel and its waker are gone. A drop does the
-    /// same, where the answer does not matter.
-    ///
     /// # Examples
     ///
     /// ```
@@ -241,6 +238,16 @@ impl Sleep {
     /// pollster::block_on(&mut sleep);
     /// assert!(!sleep.cancel(), "too late");
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// `true` if the sleep was waiting for its deadline: it has neither completed nor woken its
+    /// task, and will not. `false` if it has completed; if its waker was woken or is being woken,
+    /// whether or not it was polled since; or if it had no deadline.
+    ///
+    /// Afterwards it is as [`Timer::never`](crate::Timer::never) makes it: pending until it is
+    /// reset, and polled after that. Its place in the wheel and its waker are gone. A drop does the
+    /// same, where the answer does not matter.
     pub fn cancel(&mut self) -> bool {
         let engine = self.engine.get();
         let had_deadline = self.deadline != Tick::NEVER;
@@ -276,10 +283,6 @@ impl Sleep {
     /// with others. [`Builder::tolerance`](crate::timer::Builder::tolerance) says how, and sets the
     /// tolerance that all sleeps of a timer begin with (zero by default).
     ///
-    /// The deadline stays, and so does the tolerance when that is reset. An armed sleep stays armed
-    /// and needs no poll; a completed sleep stays completed. More than 292 years count as 292
-    /// years.
-    ///
     /// # Examples
     ///
     /// ```
@@ -291,6 +294,12 @@ impl Sleep {
     /// sleep.await; // ends after 1 to 3 ms
     /// # });
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// The deadline stays, and so does the tolerance when that is reset. An armed sleep stays armed
+    /// and needs no poll; a completed sleep stays completed. More than 292 years count as 292
+    /// years.
     pub fn set_tolerance(&mut self, tolerance: Duration) {
         let old = self.due();
         self.slack = Slack::fixed(tolerance);

@@ -11,53 +11,6 @@
 //! | [`chunks_timeout`](StreamExt::chunks_timeout) | every item, in chunks that are full or old |
 //! | [`delay`](StreamExt::delay) | every item, but none before a time has passed |
 //!
-//! # Guarantees
-//!
-//! - An adapter reads the clock when it is polled. If an item is ready and a deadline has passed in
-//!   the same poll, the item comes first.
-//! - At the end of the source, an adapter delivers its held items at once. Then it yields `None`
-//!   for good: it does not poll the source again, and has no timer armed.
-//! - An adapter polls its source only when it is polled itself, and holds no more than its
-//!   description says. It takes at most 32 items in one poll, and then lets other tasks run
-//!   ([bursts](#bursts)).
-//! - An `Err` is an item like any other: no adapter ends at it, and an adapter that drops items may
-//!   drop it.
-//! - An adapter that waits only for its source has no timer armed. The exception is
-//!   [`ChunksTimeout`], whose timer may wake the task once more after a full chunk.
-//! - If the source panics, an adapter keeps its held items. It may be polled again if the source
-//!   may.
-//! - `Duration::MAX` never ends, and `Duration::ZERO` has always passed.
-//!
-//! Adapters use the [current timer](crate::Timer::current), or the timer of a chain that
-//! [`on_timer`](StreamExt::on_timer) begins. Making an adapter outside such a chain and outside a
-//! scope uses the process-wide timer, for [`Timer::set_global`](crate::Timer::set_global).
-//!
-//! # Bursts
-//!
-//! Where 32 items were taken and more may be ready, the adapter wakes its task, and takes the
-//! others in the polls that follow. So the number does not change the output. The table shows the
-//! items that a poll leaves in the source, and the effect of a consumer that takes long for each
-//! item:
-//!
-//! | | leaves | a slow consumer |
-//! |---|---|---|
-//! | `timeout`, `timeout_repeating`, `delay` | all but the item that it delivers | slows the source down |
-//! | `throttle` | the same | the same, and so does `period` |
-//! | `throttle_first` | all items after the one delivered; they count as coming at the next poll | if it takes `period` or longer, gets every item, and slows the source down |
-//! | `debounce` | items ready after the first 32; delivers nothing until nothing is ready | skips items |
-//! | `sample` | the same, but delivers at the latest after taking items for a whole `period` | skips items |
-//! | `chunks_timeout` | items ready after a full chunk, or after 32; they are of the next chunk if `limit` has passed | slows the source down |
-//!
-//! # Cancel safety
-//!
-//! Dropping a future such as `next()` loses nothing. Dropping an adapter drops the source and the
-//! held items, and cancels its timer at once.
-//!
-//! # Panics
-//!
-//! Polling an adapter panics as polling a [`Sleep`](crate::Sleep) does, and whenever the source
-//! panics. Making an adapter panics only where its method says so.
-//!
 //! # Examples
 //!
 //! On a virtual clock, and with the source returned at the end:
@@ -107,6 +60,53 @@
 //! assert!(seen <= 3);
 //! # });
 //! ```
+//!
+//! # Guarantees
+//!
+//! - An adapter reads the clock when it is polled. If an item is ready and a deadline has passed in
+//!   the same poll, the item comes first.
+//! - At the end of the source, an adapter delivers its held items at once. Then it yields `None`
+//!   for good: it does not poll the source again, and has no timer armed.
+//! - An adapter polls its source only when it is polled itself, and holds no more than its
+//!   description says. It takes at most 32 items in one poll, and then lets other tasks run
+//!   ([bursts](#bursts)).
+//! - An `Err` is an item like any other: no adapter ends at it, and an adapter that drops items may
+//!   drop it.
+//! - An adapter that waits only for its source has no timer armed. The exception is
+//!   [`ChunksTimeout`], whose timer may wake the task once more after a full chunk.
+//! - If the source panics, an adapter keeps its held items. It may be polled again if the source
+//!   may.
+//! - `Duration::MAX` never ends, and `Duration::ZERO` has always passed.
+//!
+//! Adapters use the [current timer](crate::Timer::current), or the timer of a chain that
+//! [`on_timer`](StreamExt::on_timer) begins. Making an adapter outside such a chain and outside a
+//! scope uses the process-wide timer, for [`Timer::set_global`](crate::Timer::set_global).
+//!
+//! # Bursts
+//!
+//! Where 32 items were taken and more may be ready, the adapter wakes its task, and takes the
+//! others in the polls that follow. So the number does not change the output. The table shows the
+//! items that a poll leaves in the source, and the effect of a consumer that takes long for each
+//! item:
+//!
+//! | | leaves | a slow consumer |
+//! |---|---|---|
+//! | `timeout`, `timeout_repeating`, `delay` | all but the item that it delivers | slows the source down |
+//! | `throttle` | the same | the same, and so does `period` |
+//! | `throttle_first` | all items after the one delivered; they count as coming at the next poll | if it takes `period` or longer, gets every item, and slows the source down |
+//! | `debounce` | items ready after the first 32; delivers nothing until nothing is ready | skips items |
+//! | `sample` | the same, but delivers at the latest after taking items for a whole `period` | skips items |
+//! | `chunks_timeout` | items ready after a full chunk, or after 32; they are of the next chunk if `limit` has passed | slows the source down |
+//!
+//! # Cancel safety
+//!
+//! Dropping a future such as `next()` loses nothing. Dropping an adapter drops the source and the
+//! held items, and cancels its timer at once.
+//!
+//! # Panics
+//!
+//! Polling an adapter panics as polling a [`Sleep`](crate::Sleep) does, and whenever the source
+//! panics. Making an adapter panics only where its method says so.
 
 use core::time::Duration;
 
@@ -161,13 +161,6 @@ pub use timeout_repeating::TimeoutRepeating;
 pub trait StreamExt: Stream {
     /// Yields an error if no item comes for `limit`, once for each such gap.
     ///
-    /// The time runs from this call, and again from each item that is delivered, whether or not the
-    /// stream is polled. After an error the stream waits for the next item without a deadline. The
-    /// source continues after an error; to end there, stop at the first error.
-    ///
-    /// This is tokio-stream's `timeout`. Unlike futures-time's, the error does not repeat; for that
-    /// see [`timeout_repeating`](Self::timeout_repeating).
-    ///
     /// # Examples
     ///
     /// ```
@@ -186,6 +179,15 @@ pub trait StreamExt: Stream {
     /// assert_eq!(ok, [true, false, true]);
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// The time runs from this call, and again from each item that is delivered, whether or not the
+    /// stream is polled. After an error the stream waits for the next item without a deadline. The
+    /// source continues after an error; to end there, stop at the first error.
+    ///
+    /// This is tokio-stream's `timeout`. Unlike futures-time's, the error does not repeat; for that
+    /// see [`timeout_repeating`](Self::timeout_repeating).
     #[cfg_attr(feature = "pending", track_caller)]
     fn timeout(self, limit: Duration) -> Timeout<Self>
     where
@@ -195,14 +197,6 @@ pub trait StreamExt: Stream {
     }
 
     /// Yields an error at each tick of `interval` without an item.
-    ///
-    /// Each item moves the next tick to one period after it. Without items there is an error at
-    /// every tick, without limit. If the stream is polled too late for some ticks, the interval's
-    /// [`MissedTickBehavior`](crate::MissedTickBehavior) says how many of them still come.
-    ///
-    /// As in tokio-stream, an interval made by [`interval`](crate::interval()) ticks at once, and
-    /// yields an error if there is no item yet. To give the first item a period, make it with
-    /// [`interval_at`](crate::interval_at), or [reset](Interval::reset) it.
     ///
     /// # Examples
     ///
@@ -222,6 +216,16 @@ pub trait StreamExt: Stream {
     /// assert_eq!(ok, [true, false, false, true]);
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// Each item moves the next tick to one period after it. Without items there is an error at
+    /// every tick, without limit. If the stream is polled too late for some ticks, the interval's
+    /// [`MissedTickBehavior`](crate::MissedTickBehavior) says how many of them still come.
+    ///
+    /// As in tokio-stream, an interval made by [`interval`](crate::interval()) ticks at once, and
+    /// yields an error if there is no item yet. To give the first item a period, make it with
+    /// [`interval_at`](crate::interval_at), or [reset](Interval::reset) it.
     fn timeout_repeating(self, interval: Interval) -> TimeoutRepeating<Self>
     where
         Self: Sized,
@@ -230,14 +234,6 @@ pub trait StreamExt: Stream {
     }
 
     /// Slows the stream down, to at most one item in each `period`.
-    ///
-    /// The first item does not wait. After each item the source is not polled until `period` has
-    /// passed since the delivery. Nothing is dropped or taken in advance, so backpressure reaches
-    /// the source. The end of the source is noticed after that wait too. A late item does not bring
-    /// the next one forward.
-    ///
-    /// This is tokio-stream's `throttle`. That of futures-time drops items within the period, like
-    /// [`throttle_first`](Self::throttle_first) here.
     ///
     /// # Examples
     ///
@@ -257,6 +253,16 @@ pub trait StreamExt: Stream {
     /// assert_eq!(clock.block_on(slow.collect::<Vec<_>>()), [("a", 0), ("b", 5)]);
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// The first item does not wait. After each item the source is not polled until `period` has
+    /// passed since the delivery. Nothing is dropped or taken in advance, so backpressure reaches
+    /// the source. The end of the source is noticed after that wait too. A late item does not bring
+    /// the next one forward.
+    ///
+    /// This is tokio-stream's `throttle`. That of futures-time drops items within the period, like
+    /// [`throttle_first`](Self::throttle_first) here.
     #[cfg_attr(feature = "pending", track_caller)]
     fn throttle(self, period: Duration) -> Throttle<Self>
     where
@@ -266,14 +272,6 @@ pub trait StreamExt: Stream {
     }
 
     /// Delivers an item at once, and drops all others within `period` after it.
-    ///
-    /// The period runs from the delivery. An item that is ready when the stream is polled counts as
-    /// having come at that poll. No timer is armed, since nothing happens at the end of a period.
-    /// An `Err` is an item like any other, and may be dropped.
-    ///
-    /// This is futures-time's `throttle`; Rx calls it the leading edge. To drop nothing, see
-    /// [`throttle`](Self::throttle); to keep the last item of each period,
-    /// [`sample`](Self::sample).
     ///
     /// # Examples
     ///
@@ -294,6 +292,16 @@ pub trait StreamExt: Stream {
     /// assert_eq!(clock.block_on(first.collect::<Vec<_>>()), [1, 4]);
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// The period runs from the delivery. An item that is ready when the stream is polled counts as
+    /// having come at that poll. No timer is armed, since nothing happens at the end of a period.
+    /// An `Err` is an item like any other, and may be dropped.
+    ///
+    /// This is futures-time's `throttle`; Rx calls it the leading edge. To drop nothing, see
+    /// [`throttle`](Self::throttle); to keep the last item of each period,
+    /// [`sample`](Self::sample).
     #[cfg_attr(feature = "pending", track_caller)]
     fn throttle_first(self, period: Duration) -> ThrottleFirst<Self>
     where
@@ -303,13 +311,6 @@ pub trait StreamExt: Stream {
     }
 
     /// Delivers the last item of each burst, once no other item has come for `quiet`.
-    ///
-    /// An item is dropped if another follows it within `quiet`. If the source is never quiet for so
-    /// long, nothing comes until its end; there the last item comes at once. With `Duration::ZERO`
-    /// only items that are ready at the same time are a burst. An `Err` may be dropped as well.
-    ///
-    /// The `debounce` of futures-time takes one item in each `quiet`, and waits at the end of the
-    /// source. This one takes all items that are ready, and does not wait.
     ///
     /// # Examples
     ///
@@ -334,6 +335,15 @@ pub trait StreamExt: Stream {
     /// assert_eq!(clock.block_on(searches.collect::<Vec<_>>()), ["hey", "hey!"]);
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// An item is dropped if another follows it within `quiet`. If the source is never quiet for so
+    /// long, nothing comes until its end; there the last item comes at once. With `Duration::ZERO`
+    /// only items that are ready at the same time are a burst. An `Err` may be dropped as well.
+    ///
+    /// The `debounce` of futures-time takes one item in each `quiet`, and waits at the end of the
+    /// source. This one takes all items that are ready, and does not wait.
     #[cfg_attr(feature = "pending", track_caller)]
     fn debounce(self, quiet: Duration) -> Debounce<Self>
     where
@@ -344,16 +354,6 @@ pub trait StreamExt: Stream {
 
     /// Collects items into chunks. A chunk is delivered when it holds `max` items, or when `limit`
     /// has passed since its first item.
-    ///
-    /// No chunk is empty. At the end of the source, the remaining items are the last chunk.
-    /// [`ChunksTimeout::into_remainder`] returns the items of a chunk that is not delivered yet.
-    ///
-    /// This is tokio-stream's `chunks_timeout`, with two differences: no memory is reserved for
-    /// `max` items in advance, and a source that always has items ready cannot delay a chunk.
-    ///
-    /// # Panics
-    ///
-    /// If `max` is zero.
     ///
     /// # Examples
     ///
@@ -372,6 +372,18 @@ pub trait StreamExt: Stream {
     /// assert_eq!(clock.block_on(chunks.collect::<Vec<_>>()), [vec![1, 2, 3], vec![4, 5]]);
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// No chunk is empty. At the end of the source, the remaining items are the last chunk.
+    /// [`ChunksTimeout::into_remainder`] returns the items of a chunk that is not delivered yet.
+    ///
+    /// This is tokio-stream's `chunks_timeout`, with two differences: no memory is reserved for
+    /// `max` items in advance, and a source that always has items ready cannot delay a chunk.
+    ///
+    /// # Panics
+    ///
+    /// If `max` is zero.
     #[track_caller]
     fn chunks_timeout(self, max: usize, limit: Duration) -> ChunksTimeout<Self>
     where
@@ -381,18 +393,6 @@ pub trait StreamExt: Stream {
     }
 
     /// Delivers the last item of each `period` at its end.
-    ///
-    /// Periods follow one another without a gap from this call on. A period without an item
-    /// delivers nothing. A late poll gets the item late, and does not move the periods. At the end
-    /// of the source, the item that is held comes at once. An `Err` that is not the last of its
-    /// period is dropped like any other item.
-    ///
-    /// If more items are ready at the end of a period than one poll takes, the sample is the last
-    /// of them. It is not waited for longer than one more period, so with `Duration::ZERO` it is
-    /// the last that this poll takes.
-    ///
-    /// The `sample` of futures-time loses the last item of the source, shifts its periods after a
-    /// time without items, and never returns from a source that always has items ready.
     ///
     /// # Examples
     ///
@@ -411,6 +411,20 @@ pub trait StreamExt: Stream {
     /// assert_eq!(clock.block_on(shown.collect::<Vec<_>>()), [29, 58, 86, 100]);
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// Periods follow one another without a gap from this call on. A period without an item
+    /// delivers nothing. A late poll gets the item late, and does not move the periods. At the end
+    /// of the source, the item that is held comes at once. An `Err` that is not the last of its
+    /// period is dropped like any other item.
+    ///
+    /// If more items are ready at the end of a period than one poll takes, the sample is the last
+    /// of them. It is not waited for longer than one more period, so with `Duration::ZERO` it is
+    /// the last that this poll takes.
+    ///
+    /// The `sample` of futures-time loses the last item of the source, shifts its periods after a
+    /// time without items, and never returns from a source that always has items ready.
     #[cfg_attr(feature = "pending", track_caller)]
     fn sample(self, period: Duration) -> Sample<Self>
     where

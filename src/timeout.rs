@@ -13,18 +13,10 @@ use crate::sleep::Sleep;
 use crate::time::Instant;
 
 pin_project! {
-    /// A future with a deadline.
+    /// A future with a deadline: `Ok` with its output, or `Err(Elapsed)`.
     ///
     /// Made by [`timeout`](crate::timeout()), [`timeout_at`](crate::timeout_at) and the methods of
-    /// [`Timer`](crate::Timer) of the same names. Its output is a `Result`. A poll polls the inner
-    /// future first: if it is ready, the result is `Ok` with its output, even if it is late. If it
-    /// is pending and the deadline has passed, the result is `Err` with [`Elapsed`]. The inner
-    /// future is not dropped then: it lives until the `Timeout` is dropped, or is returned by
-    /// [`into_inner`](Timeout::into_inner).
-    ///
-    /// The deadline is set when the `Timeout` is made, and not by its first poll: a limit counts
-    /// from the call that sets it. A `Timeout` that is first polled after its deadline still polls
-    /// the inner future first.
+    /// [`Timer`](crate::Timer) of the same names.
     ///
     /// # Examples
     ///
@@ -39,6 +31,17 @@ pin_project! {
     /// assert!(silence.await.is_err());
     /// # });
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// A poll polls the inner future first: if it is ready, the result is `Ok` with its output,
+    /// even if it is late. If it is pending and the deadline has passed, the result is `Err` with
+    /// [`Elapsed`]. The inner future is not dropped then: it lives until the `Timeout` is dropped,
+    /// or is returned by [`into_inner`](Timeout::into_inner).
+    ///
+    /// The deadline is set when the `Timeout` is made, and not by its first poll: a limit counts
+    /// from the call that sets it. A `Timeout` that is first polled after its deadline still polls
+    /// the inner future first.
     ///
     /// # Cancel safety
     ///

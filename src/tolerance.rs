@@ -34,23 +34,6 @@ pub struct Tolerance {
 impl Tolerance {
     /// So many hundredths of the delay, but no more than `at_most`. Qt's coarse timers have 5 %.
     ///
-    /// The share is taken anew each time a sleep is given a deadline, of the time from then until
-    /// the deadline. It is rounded down to a nanosecond.
-    ///
-    /// - A sleep that is made or reset by its delay, and a timeout, have a share of just that. An
-    ///   [`Interval`](crate::Interval) has a share of its period.
-    /// - If the deadline is an instant, the delay is measured with the coarse clock, where there is
-    ///   one (Linux). This clock lags by up to some milliseconds, so the measured delay may be that
-    ///   much longer, and the tolerance longer by the share of that.
-    /// - A queue has a share of the time for which its task has to wait: no more than the share of
-    ///   the delay of the entry that it waits for.
-    /// - A sleep that [never](crate::Timer::never) ends has the most, until it is reset.
-    /// - A fixed tolerance that is set on a sleep, an interval, a timeout or a queue replaces the
-    ///   share, and resets leave it as it is.
-    ///
-    /// Any values are valid. Zero of either is no tolerance, and with more than 100 percent a sleep
-    /// may take more than twice its delay.
-    ///
     /// # Examples
     ///
     /// ```
@@ -75,6 +58,25 @@ impl Tolerance {
     /// # drop(interval);
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// The share is taken anew each time a sleep is given a deadline, of the time from then until
+    /// the deadline. It is rounded down to a nanosecond.
+    ///
+    /// - A sleep that is made or reset by its delay, and a timeout, have a share of just that. An
+    ///   [`Interval`](crate::Interval) has a share of its period.
+    /// - If the deadline is an instant, the delay is measured with the coarse clock, where there is
+    ///   one (Linux). This clock lags by up to some milliseconds, so the measured delay may be that
+    ///   much longer, and the tolerance longer by the share of that.
+    /// - A queue has a share of the time for which its task has to wait: no more than the share of
+    ///   the delay of the entry that it waits for.
+    /// - A sleep that [never](crate::Timer::never) ends has the most, until it is reset.
+    /// - A fixed tolerance that is set on a sleep, an interval, a timeout or a queue replaces the
+    ///   share, and resets leave it as it is.
+    ///
+    /// Any values are valid. Zero of either is no tolerance, and with more than 100 percent a sleep
+    /// may take more than twice its delay.
     pub const fn percent_of_delay(percent: u32, at_most: Duration) -> Self {
         Self { percent: Some(percent), at_most }
     }

@@ -196,11 +196,6 @@ impl WallSleep {
 
     /// Moves the target, before the sleep is polled, while it waits, or after it completed.
     ///
-    /// Later polls report the new target only, and a completed sleep is pending again. A waiting
-    /// sleep keeps waiting with its waker and needs no poll, unless its target was too far ahead
-    /// to ever come, or it was woken. A wake-up that is already under way may still arrive; it is
-    /// harmless.
-    ///
     /// # Examples
     ///
     /// ```
@@ -213,6 +208,13 @@ impl WallSleep {
     /// sleep.await;
     /// # });
     /// ```
+    ///
+    /// # Guarantees
+    ///
+    /// Later polls report the new target only, and a completed sleep is pending again. A waiting
+    /// sleep keeps waiting with its waker and needs no poll, unless its target was too far ahead
+    /// to ever come, or it was woken. A wake-up that is already under way may still arrive; it is
+    /// harmless.
     pub fn reset(&mut self, target: SystemTime) {
         self.target = target;
         match self.state {

@@ -18,17 +18,6 @@ use crate::timer::Timer;
 
 /// Turns a timer's wheel from your own loop, instead of a driver thread.
 ///
-/// Event loops know this as the pair "find timer" and "expire timers" (nginx): turn, learn when the
-/// next timer is due, wait until then in the loop's own way, turn again. If a thread arms a timer
-/// that is earlier than the turn reported, that thread calls the hook given to
-/// [`Builder::build_manual`](crate::timer::Builder::build_manual), which should end the wait.
-///
-/// On a target without an operating system it may be turned in an interrupt handler, which then
-/// calls the wakers and callbacks.
-///
-/// Dropping the driver loses no timer, but nothing fires any more: a sleep then completes only in a
-/// poll after its deadline.
-///
 /// # Examples
 ///
 /// ```
@@ -62,6 +51,19 @@ use crate::timer::Timer;
 /// sleeper.join().unwrap();
 /// # std::io::Result::Ok(())
 /// ```
+///
+/// # Details
+///
+/// Event loops know this as the pair "find timer" and "expire timers" (nginx): turn, learn when the
+/// next timer is due, wait until then in the loop's own way, turn again. If a thread arms a timer
+/// that is earlier than the turn reported, that thread calls the hook given to
+/// [`Builder::build_manual`](crate::timer::Builder::build_manual), which should end the wait.
+///
+/// On a target without an operating system it may be turned in an interrupt handler, which then
+/// calls the wakers and callbacks.
+///
+/// Dropping the driver loses no timer, but nothing fires any more: a sleep then completes only in a
+/// poll after its deadline.
 pub struct Driver {
     timer: Timer,
     scanner: Scanner,
@@ -181,22 +183,6 @@ impl Driver {
     /// nothing is pending. Zero if a turn is due: before the first turn, after a turn cut short,
     /// and once the hook has been called.
     ///
-    /// The result is [`Turn::next`] of the last turn, seen from now. Reads the clock, and takes no
-    /// lock.
-    ///
-    /// The limit of `poll(2)` and `epoll_wait(2)` is in whole milliseconds. Round up: a limit that
-    /// is rounded down ends before the timer is due, and in the last millisecond the loop spins
-    /// with a limit of 0. Where the wait has a `timespec` (`ppoll`, `epoll_pwait2`), nothing is to
-    /// be rounded.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let wait = Some(Duration::from_micros(1_200));
-    /// let millis = |wait: Duration| wait.as_nanos().div_ceil(1_000_000).try_into();
-    /// let limit: i32 = wait.map_or(-1, |wait| millis(wait).unwrap_or(i32::MAX));
-    /// # assert_eq!(limit, 2);
-    /// ```
-    ///
     /// # Examples
     ///
     /// ```
@@ -219,6 +205,24 @@ impl Driver {
     /// assert_eq!(driver.max_wait(), Some(Duration::from_secs(5)));
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// The result is [`Turn::next`] of the last turn, seen from now. Reads the clock, and takes no
+    /// lock.
+    ///
+    /// The limit of `poll(2)` and `epoll_wait(2)` is in whole milliseconds. Round up: a limit that
+    /// is rounded down ends before the timer is due, and in the last millisecond the loop spins
+    /// with a limit of 0. Where the wait has a `timespec` (`ppoll`, `epoll_pwait2`), nothing is to
+    /// be rounded.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let wait = Some(Duration::from_micros(1_200));
+    /// let millis = |wait: Duration| wait.as_nanos().div_ceil(1_000_000).try_into();
+    /// let limit: i32 = wait.map_or(-1, |wait| millis(wait).unwrap_or(i32::MAX));
+    /// # assert_eq!(limit, 2);
+    /// ```
     pub fn max_wait(&self) -> Option<Duration> {
         let engine = self.timer.engine();
         match engine.alarm().plan() {
@@ -231,21 +235,6 @@ impl Driver {
     /// A file descriptor that is readable when a turn is due, for loops that wait for nothing but
     /// descriptors: an epoll of your own, glib's `unix_fd_add`, Qt's `QSocketNotifier`, tokio's
     /// `AsyncFd`.
-    ///
-    /// The descriptor is readable until the first turn, from the instant that a turn reported on
-    /// ([`Turn::next`]), after a turn that was cut short, and once the hook would be called. The
-    /// hook may then do nothing. Each turn makes it unreadable again by itself. Do not read from
-    /// it, and turn when it is readable, rather than in every round.
-    ///
-    /// All calls return the same descriptor, a `timerfd` that is close-on-exec. After the first,
-    /// each turn costs one more system call. On a virtual clock it does not become readable by
-    /// time, but when the clock [jumps](crate::virtual_time::VirtualClock::jump). A child of `fork`
-    /// must ask for its own, and not use its parent's.
-    ///
-    /// # Errors
-    ///
-    /// Fails as `timerfd_create(2)` does: no more descriptors (`EMFILE`, `ENFILE`), no memory
-    /// (`ENOMEM`), or a sandbox that does not allow it. The next call tries again.
     ///
     /// # Examples
     ///
@@ -276,6 +265,23 @@ impl Driver {
     /// })?;
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// The descriptor is readable until the first turn, from the instant that a turn reported on
+    /// ([`Turn::next`]), after a turn that was cut short, and once the hook would be called. The
+    /// hook may then do nothing. Each turn makes it unreadable again by itself. Do not read from
+    /// it, and turn when it is readable, rather than in every round.
+    ///
+    /// All calls return the same descriptor, a `timerfd` that is close-on-exec. After the first,
+    /// each turn costs one more system call. On a virtual clock it does not become readable by
+    /// time, but when the clock [jumps](crate::virtual_time::VirtualClock::jump). A child of `fork`
+    /// must ask for its own, and not use its parent's.
+    ///
+    /// # Errors
+    ///
+    /// Fails as `timerfd_create(2)` does: no more descriptors (`EMFILE`, `ENFILE`), no memory
+    /// (`ENOMEM`), or a sandbox that does not allow it. The next call tries again.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[cfg(not(all(test, tourbillon_model)))]
     pub fn turn_fd(&mut self) -> io::Result<TurnFd> {

@@ -21,14 +21,6 @@ const PARTS: u32 = 64;
 
 /// A runtime that drives a timer by a task of its own, in its own time.
 ///
-/// [`Builder::build_on`](crate::timer::Builder::build_on) makes such a timer. It has no thread. The
-/// first poll that waits has the runtime start a [`DriverTask`], which ends with the last armed
-/// sleep; the next has another started. For simulations, whose clock is theirs, and for hosts whose
-/// waits are their own.
-///
-/// If the task is dropped before, at the runtime's end, all sleeps that wait are woken. Their next
-/// poll that has to wait has another task started, and panics if there can be none.
-///
 /// # Examples
 ///
 /// Tasks of smol's global executor, on a thread of their own:
@@ -64,6 +56,16 @@ const PARTS: u32 = 64;
 /// pollster::block_on(timer.sleep(Duration::from_millis(1)));
 /// # io::Result::Ok(())
 /// ```
+///
+/// # Details
+///
+/// [`Builder::build_on`](crate::timer::Builder::build_on) makes such a timer. It has no thread. The
+/// first poll that waits has the runtime start a [`DriverTask`], which ends with the last armed
+/// sleep; the next has another started. For simulations, whose clock is theirs, and for hosts whose
+/// waits are their own.
+///
+/// If the task is dropped before, at the runtime's end, all sleeps that wait are woken. Their next
+/// poll that has to wait has another task started, and panics if there can be none.
 pub trait Runtime: Send + Sync + Sized + 'static {
     /// A future that is ready at an instant.
     type Wait: Future<Output = ()>;

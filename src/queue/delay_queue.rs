@@ -16,15 +16,6 @@ use crate::timer::{Timer, never};
 
 /// A queue of values that each expire at their own deadline: retries, caches, sessions.
 ///
-/// The queue has its own timing wheel, and one [`Sleep`](crate::Sleep) for all entries. So an entry
-/// costs no allocation and no lock, and one task can wait for all of them. The
-/// [`queue`](crate::queue) module describes the order of entries, wake-ups, and polls after the
-/// end: they are the same in a [`TimeoutQueue`](crate::queue::TimeoutQueue). `TimeoutQueue` is
-/// cheaper where all entries have the same delay.
-///
-/// Inserting, removing and resetting take the same time however many entries there are. An empty
-/// queue takes less than 1,000 bytes, and each entry 21 and its value.
-///
 /// # Examples
 ///
 /// ```
@@ -48,6 +39,17 @@ use crate::timer::{Timer, never};
 /// assert_eq!(expired, ["a second", "an hour", "a minute"]);
 /// # std::io::Result::Ok(())
 /// ```
+///
+/// # Details
+///
+/// The queue has its own timing wheel, and one [`Sleep`](crate::Sleep) for all entries. So an entry
+/// costs no allocation and no lock, and one task can wait for all of them. The
+/// [`queue`](crate::queue) module describes the order of entries, wake-ups, and polls after the
+/// end: they are the same in a [`TimeoutQueue`](crate::queue::TimeoutQueue). `TimeoutQueue` is
+/// cheaper where all entries have the same delay.
+///
+/// Inserting, removing and resetting take the same time however many entries there are. An empty
+/// queue takes less than 1,000 bytes, and each entry 21 and its value.
 ///
 /// # Differences from `tokio_util::time::DelayQueue`
 ///
@@ -241,12 +243,6 @@ impl<T> DelayQueue<T> {
 
     /// The key of the entry that expires next; `None` if none ever does.
     ///
-    /// A call may have to walk one slot of the wheel. The slot holds entries that are due at about
-    /// the same time. If that time is far off, it may hold most of the queue: some milliseconds for
-    /// a million. The queue remembers the earliest of them, as many as the square root of its
-    /// length, up to 1,024, in 32 KiB at most. So a loop that peeks and removes walks once for that
-    /// many entries.
-    ///
     /// # Examples
     ///
     /// ```
@@ -258,6 +254,14 @@ impl<T> DelayQueue<T> {
     /// let sooner = queue.insert("sooner", Duration::from_secs(5));
     /// assert_eq!(queue.peek(), Some(sooner));
     /// ```
+    ///
+    /// # Details
+    ///
+    /// A call may have to walk one slot of the wheel. The slot holds entries that are due at about
+    /// the same time. If that time is far off, it may hold most of the queue: some milliseconds for
+    /// a million. The queue remembers the earliest of them, as many as the square root of its
+    /// length, up to 1,024, in 32 KiB at most. So a loop that peeks and removes walks once for that
+    /// many entries.
     pub fn peek(&self) -> Option<Key> {
         self.queue.peek()
     }

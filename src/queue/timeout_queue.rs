@@ -17,17 +17,6 @@ use crate::timer::{Timer, never};
 /// A queue of values that all expire after the same duration, unless they are refreshed: idle
 /// connections, sessions, entries of a cache.
 ///
-/// Since the duration is the same for all, entries expire in the order of their arrival, and a
-/// linked list replaces the wheel (libevent's common timeouts). A push is an append, and a refresh
-/// moves the entry to the back. Neither touches the queue's one [`Sleep`](crate::Sleep): it is
-/// armed for the first entry, and when it ends, for the first entry of that time. The
-/// [`queue`](crate::queue) module describes the order of entries, wake-ups, and polls after the
-/// end, all as in a [`DelayQueue`](crate::queue::DelayQueue).
-///
-/// Use it where one task manages many entries: to push and expire an entry costs less than to arm
-/// and fire a [`Sleep`](crate::Sleep). Where each entry has its own task, use a sleep in that task:
-/// its [`reset`](crate::Sleep::reset) to a later deadline is a store.
-///
 /// # Examples
 ///
 /// ```
@@ -51,6 +40,19 @@ use crate::timer::{Timer, never};
 /// assert_eq!(expired.into_inner(), "second");
 /// # std::io::Result::Ok(())
 /// ```
+///
+/// # Details
+///
+/// Since the duration is the same for all, entries expire in the order of their arrival, and a
+/// linked list replaces the wheel (libevent's common timeouts). A push is an append, and a refresh
+/// moves the entry to the back. Neither touches the queue's one [`Sleep`](crate::Sleep): it is
+/// armed for the first entry, and when it ends, for the first entry of that time. The
+/// [`queue`](crate::queue) module describes the order of entries, wake-ups, and polls after the
+/// end, all as in a [`DelayQueue`](crate::queue::DelayQueue).
+///
+/// Use it where one task manages many entries: to push and expire an entry costs less than to arm
+/// and fire a [`Sleep`](crate::Sleep). Where each entry has its own task, use a sleep in that task:
+/// its [`reset`](crate::Sleep::reset) to a later deadline is a store.
 ///
 /// # Cancel safety
 ///

@@ -16,12 +16,6 @@ const BUCKETS: usize = (u64::BITS - DETAIL + 1) as usize * DIVISIONS;
 
 /// Snapshot of how late a timer fired its sleeps; see [`Timer::lateness`](crate::Timer::lateness).
 ///
-/// The snapshot covers all that the driver has fired since the timer was made. Lateness is the time
-/// from the deadline to the start of the pass that fired the sleep. Buckets are an eighth of a
-/// power of two wide, as in HdrHistogram, so no answer is off by more than an eighth, from a
-/// nanosecond up to centuries. A sleep whose own poll found its deadline past is not counted. A
-/// sleep that was reset to a deadline in the past counts as late from that deadline.
-///
 /// # Examples
 ///
 /// ```
@@ -47,6 +41,14 @@ const BUCKETS: usize = (u64::BITS - DETAIL + 1) as usize * DIVISIONS;
 /// assert!(median >= Duration::from_millis(49) && median <= Duration::from_millis(49) * 9 / 8);
 /// # std::io::Result::Ok(())
 /// ```
+///
+/// # Details
+///
+/// The snapshot covers all that the driver has fired since the timer was made. Lateness is the time
+/// from the deadline to the start of the pass that fired the sleep. Buckets are an eighth of a
+/// power of two wide, as in HdrHistogram, so no answer is off by more than an eighth, from a
+/// nanosecond up to centuries. A sleep whose own poll found its deadline past is not counted. A
+/// sleep that was reset to a deadline in the past counts as late from that deadline.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
     /// Fires by bucket.

@@ -102,6 +102,16 @@ pub enum ClockKind {
 impl Builder {
     /// The number of shards, 1 to 256; rounded up to a power of two.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// let timer = tourbillon::Timer::builder().shards(6).build()?;
+    /// assert_eq!(timer.stats().shards, 8);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Details
+    ///
     /// Each thread arms timers in its own shard. With more shards, threads wait less for each
     /// other's locks, and a pass locks each that has timers. The default is four for each
     /// processor, rounded up to a power of two and at most 64. The first thread of the process to
@@ -110,14 +120,6 @@ impl Builder {
     /// run on, where `shards(4)` is enough. On a virtual clock the default is one, because only
     /// timers of one shard fire in the order of arming when their deadlines are equal. In a browser
     /// there is always one.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let timer = tourbillon::Timer::builder().shards(6).build()?;
-    /// assert_eq!(timer.stats().shards, 8);
-    /// # std::io::Result::Ok(())
-    /// ```
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
@@ -139,12 +141,6 @@ impl Builder {
     /// Runs the timer on a system clock, [`ClockKind::Monotonic`] by default. Replaces a
     /// [virtual clock](Self::virtual_clock).
     ///
-    /// [`ClockKind::Boottime`] makes a timer that counts suspend: sleeps that become due in suspend
-    /// fire on resume, at once where the system reports it (Linux), and otherwise within 30
-    /// seconds. The machine is not woken. Use instants of [`Timer::now`] with such a timer:
-    /// `Instant::now` may lag behind it by all suspends since the timer was made. A loop that
-    /// [turns it by hand](Self::build_manual) must notice a resume by itself.
-    ///
     /// # Examples
     ///
     /// ```
@@ -157,6 +153,14 @@ impl Builder {
     /// pollster::block_on(timer.sleep_until(deadline));
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// [`ClockKind::Boottime`] makes a timer that counts suspend: sleeps that become due in suspend
+    /// fire on resume, at once where the system reports it (Linux), and otherwise within 30
+    /// seconds. The machine is not woken. Use instants of [`Timer::now`] with such a timer:
+    /// `Instant::now` may lag behind it by all suspends since the timer was made. A loop that
+    /// [turns it by hand](Self::build_manual) must notice a resume by itself.
     pub fn clock(mut self, kind: ClockKind) -> Self {
         self.kind = kind;
         self.clock = None;
@@ -173,15 +177,6 @@ impl Builder {
     /// Lets a worker wait for the timer's deadlines while the page is hidden; off by default. Only
     /// in browsers (feature `wasm-bindgen`).
     ///
-    /// Browsers hold back a hidden page to one timeout a second, but not a worker. The timer makes
-    /// a dedicated worker for its first wait after the page is hidden, and ends it once the page is
-    /// shown or the timer has gone. The worker sends the page a message at each deadline. A page
-    /// that is never hidden has no worker. A browser that freezes the whole page still does so.
-    ///
-    /// The worker's program is a `blob:` URL, so a page with a content security policy has to allow
-    /// `worker-src blob:`. Where the worker cannot be made, the timer waits as it does without this
-    /// option. The option does nothing in workers and in Node.js: they have no page to hide.
-    ///
     /// # Examples
     ///
     /// ```no_run
@@ -191,6 +186,17 @@ impl Builder {
     /// Timer::set_global(timer).expect("nothing has slept yet");
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// Browsers hold back a hidden page to one timeout a second, but not a worker. The timer makes
+    /// a dedicated worker for its first wait after the page is hidden, and ends it once the page is
+    /// shown or the timer has gone. The worker sends the page a message at each deadline. A page
+    /// that is never hidden has no worker. A browser that freezes the whole page still does so.
+    ///
+    /// The worker's program is a `blob:` URL, so a page with a content security policy has to allow
+    /// `worker-src blob:`. Where the worker cannot be made, the timer waits as it does without this
+    /// option. The option does nothing in workers and in Node.js: they have no page to hide.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     pub fn worker_while_hidden(mut self) -> Self {
         self.while_hidden = Some(wait_in_worker);
@@ -200,15 +206,6 @@ impl Builder {
     /// Sets one timeout for all sleeps in Node.js, Deno and Bun too; off by default. Only with the
     /// feature `wasm-bindgen`.
     ///
-    /// There each sleep that a task waits for has a timeout of its own by default, so that the task
-    /// continues in its own context (`AsyncLocalStorage`). That costs some microseconds for each
-    /// sleep. With one timeout, tasks continue in the context of another that has slept. Tolerances
-    /// save wake-ups with one timeout alone.
-    ///
-    /// Callbacks share a timeout in any case. In pages of browsers and their workers there is one
-    /// timeout always. In workerd (Cloudflare's Workers) there is one for each sleep and callback
-    /// always: a timeout there ends with the request that has set it.
-    ///
     /// # Examples
     ///
     /// ```no_run
@@ -217,6 +214,17 @@ impl Builder {
     /// let timer = Timer::builder().one_timeout().build()?;
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// There each sleep that a task waits for has a timeout of its own by default, so that the task
+    /// continues in its own context (`AsyncLocalStorage`). That costs some microseconds for each
+    /// sleep. With one timeout, tasks continue in the context of another that has slept. Tolerances
+    /// save wake-ups with one timeout alone.
+    ///
+    /// Callbacks share a timeout in any case. In pages of browsers and their workers there is one
+    /// timeout always. In workerd (Cloudflare's Workers) there is one for each sleep and callback
+    /// always: a timeout there ends with the request that has set it.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     pub fn one_timeout(mut self) -> Self {
         self.one_timeout = true;
@@ -237,16 +245,6 @@ impl Builder {
     /// Sets how long a waker or a [callback](crate::callback::Callback) may keep the driver before
     /// it counts as slow; 100 ms by default.
     ///
-    /// All other timers of the driver wait meanwhile.
-    /// [`Stats::slow_calls`](crate::stats::Stats::slow_calls) counts the slow ones, and with the
-    /// feature `tracing` a pass that had one is an event (see [the list](crate::guide::watching)).
-    /// Calls are measured by the timer's clock. A thread that loses the processor is slow too, so a
-    /// limit of a few milliseconds counts a busy machine as well.
-    ///
-    /// With a limit of less than 20 ms each call is measured by itself, at the cost of a reading of
-    /// the clock. Above, on Linux, up to 64 of a crowd that take less than 10 us each are measured
-    /// together: a call that follows them may count as longer, by up to 10 ms.
-    ///
     /// # Examples
     ///
     /// ```
@@ -266,6 +264,18 @@ impl Builder {
     /// # drop(callback);
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// All other timers of the driver wait meanwhile.
+    /// [`Stats::slow_calls`](crate::stats::Stats::slow_calls) counts the slow ones, and with the
+    /// feature `tracing` a pass that had one is an event (see [the list](crate::guide::watching)).
+    /// Calls are measured by the timer's clock. A thread that loses the processor is slow too, so a
+    /// limit of a few milliseconds counts a busy machine as well.
+    ///
+    /// With a limit of less than 20 ms each call is measured by itself, at the cost of a reading of
+    /// the clock. Above, on Linux, up to 64 of a crowd that take less than 10 us each are measured
+    /// together: a call that follows them may count as longer, by up to 10 ms.
     pub fn slow_call_limit(mut self, limit: Duration) -> Self {
         self.slow_call_limit = Some(limit);
         self
@@ -273,18 +283,6 @@ impl Builder {
 
     /// Sets a function to call at the timer's first panic of a waker, a
     /// [callback](crate::callback::Callback) or the hook of [`build_manual`](Self::build_manual).
-    ///
-    /// Such a panic is caught, so that it ends no other timer, and counted in
-    /// [`Stats::waker_panics`](crate::stats::Stats::waker_panics). But the task of a waker that
-    /// panics may never run again. The usual cause is an executor whose wakers must not leave their
-    /// thread, as [monoio's without its feature
-    /// `sync`](crate::guide::migration#thread-per-core-executors). A program that would rather end
-    /// than hang aborts in `hook`.
-    ///
-    /// It is called once, where the panic was caught: on the driver thread, or within the call that
-    /// turns or moves the clock. No lock of the timer's is held. A panic of `hook` itself is caught
-    /// and not counted. Browsers cannot catch a panic, so there it is called in the turn after the
-    /// interrupted turn. Without an operating system it is never called.
     ///
     /// # Examples
     ///
@@ -298,6 +296,20 @@ impl Builder {
     /// Timer::set_global(Timer::builder().on_waker_panic(loud).build()?)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// Such a panic is caught, so that it ends no other timer, and counted in
+    /// [`Stats::waker_panics`](crate::stats::Stats::waker_panics). But the task of a waker that
+    /// panics may never run again. The usual cause is an executor whose wakers must not leave their
+    /// thread, as [monoio's without its feature
+    /// `sync`](crate::guide::migration#thread-per-core-executors). A program that would rather end
+    /// than hang aborts in `hook`.
+    ///
+    /// It is called once, where the panic was caught: on the driver thread, or within the call that
+    /// turns or moves the clock. No lock of the timer's is held. A panic of `hook` itself is caught
+    /// and not counted. Browsers cannot catch a panic, so there it is called in the turn after the
+    /// interrupted turn. Without an operating system it is never called.
     pub fn on_waker_panic(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         let hook: Box<dyn Fn() + Send + Sync> = Box::new(hook);
         self.panic_hook = PanicHook(Some(hook.into()));
@@ -306,6 +318,26 @@ impl Builder {
 
     /// Sets how late the timer's sleeps may be fired, so that it wakes up less often: a
     /// [`Duration`], or a [share of their delay](Tolerance::percent_of_delay). Zero by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
+    ///
+    /// let clock = VirtualClock::new();
+    /// let second = Duration::from_secs(1);
+    /// let timer = Timer::builder().virtual_clock(&clock).tolerance(second).build()?;
+    /// let limits = (0..1_000).map(|n| timer.sleep(Duration::from_millis(59_001 + n)));
+    /// let start = clock.now();
+    /// clock.block_on(futures::future::join_all(limits));
+    /// assert_eq!(clock.now(), start + Duration::from_millis(60_001)); // the first window's end
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Details
     ///
     /// Most timers need not be exact: an idle limit of a minute may come a second late. A sleep
     /// with a tolerance is fired in the window from its deadline to its deadline plus the
@@ -334,24 +366,6 @@ impl Builder {
     ///   delay: with [`Duration::MAX`], a sleep may be fired in a hundred years.
     ///
     /// Others call it leeway (Grand Central Dispatch), a coarse timer (Qt), or timer slack (Linux).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use tourbillon::Timer;
-    /// use tourbillon::virtual_time::VirtualClock;
-    ///
-    /// let clock = VirtualClock::new();
-    /// let second = Duration::from_secs(1);
-    /// let timer = Timer::builder().virtual_clock(&clock).tolerance(second).build()?;
-    /// let limits = (0..1_000).map(|n| timer.sleep(Duration::from_millis(59_001 + n)));
-    /// let start = clock.now();
-    /// clock.block_on(futures::future::join_all(limits));
-    /// assert_eq!(clock.now(), start + Duration::from_millis(60_001)); // the first window's end
-    /// # std::io::Result::Ok(())
-    /// ```
     pub fn tolerance(mut self, tolerance: impl Into<Tolerance>) -> Self {
         self.tolerance = tolerance.into();
         self
@@ -377,13 +391,6 @@ impl Builder {
     /// Makes a timer that drives itself. The first armed sleep starts its driver thread. On a
     /// virtual clock there is no thread: moving the clock fires the timers.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the number of shards is not within 1 to
-    /// 256, if the thread's name contains a NUL, or if the clock belongs to another timer.
-    /// [`Unsupported`](io::ErrorKind::Unsupported) if the system has no such clock. The thread is
-    /// started later; [`Timer::start`] starts it at once and reports failure.
-    ///
     /// # Examples
     ///
     /// ```
@@ -394,6 +401,13 @@ impl Builder {
     /// assert!(Timer::builder().shards(0).build().is_err());
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the number of shards is not within 1 to
+    /// 256, if the thread's name contains a NUL, or if the clock belongs to another timer.
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the system has no such clock. The thread is
+    /// started later; [`Timer::start`] starts it at once and reports failure.
     pub fn build(self) -> io::Result<Timer> {
         if let Some(name) = self.thread_name.as_ref().filter(|name| name.contains('\0')) {
             return Err(invalid(format!("thread name {name:?} contains a NUL")));

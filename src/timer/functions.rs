@@ -108,25 +108,20 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(sleep_until(start), period)
 }
 
-/// Gives up on `future` once `limit` has passed.
-///
-/// Returns a [`Timeout`], a future: its output is `Ok` with the output of `future`, or `Err` with
-/// [`Elapsed`](crate::Elapsed) if a poll after the limit finds `future` pending. `future` is
-/// dropped with the `Timeout`.
-///
-/// The limit counts from this call, and not from the first poll: the same as [`timeout_at`] with
-/// `limit` from now. So the time that a task waits for its executor counts, and a request that was
-/// queued for too long is given up as soon as it is polled and pending. A limit on the work alone
-/// begins with it, in an `async` block.
-///
-/// This call reads the clock: most of the cost of a timeout around a future that is ready at once.
-/// `timeout_at` reads none for such a future, so one deadline for many of them is faster.
-///
-/// # Panics
-///
-/// Panics as [`sleep()`] does.
+/// Gives up on `future` once `limit` has passed: returns `Ok` with its output, or `Err(Elapsed)`.
 ///
 /// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # pollster::block_on(async {
+/// let answer = tourbillon::timeout(Duration::from_secs(5), async { 42 });
+/// assert_eq!(answer.await, Ok(42));
+/// # });
+/// ```
+///
+/// The limit counts from the call, and not from the first poll:
 ///
 /// ```
 /// use std::future::pending;
@@ -148,6 +143,22 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// assert_eq!(clock.now() - start, 2 * limit);
 /// # std::io::Result::Ok(())
 /// ```
+///
+/// # Guarantees
+///
+/// The future is a [`Timeout`]. It ends with [`Elapsed`](crate::Elapsed) if a poll after the limit
+/// finds `future` pending. `future` is dropped with the `Timeout`.
+///
+/// The call is the same as [`timeout_at`] with `limit` from now. So the time that a task waits for
+/// its executor counts, and a request that was queued for too long is given up as soon as it is
+/// polled and pending. A limit on the work alone begins with it, in an `async` block.
+///
+/// This call reads the clock: most of the cost of a timeout around a future that is ready at once.
+/// `timeout_at` reads none for such a future, so one deadline for many of them is faster.
+///
+/// # Panics
+///
+/// Panics as [`sleep()`] does.
 // The coarse clock cannot take the place of that reading: it lags, so the limit would be too short.
 #[inline(always)]
 #[cfg_attr(feature = "pending", track_caller)]
@@ -155,17 +166,8 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
     Timeout::new(future.into_future(), sleep(limit))
 }
 
-/// Gives up on `future` once `deadline` has come, an [`Instant`] or a [`Deadline`].
-///
-/// Returns a [`Timeout`], a future: its output is `Ok` with the output of `future`, or `Err` with
-/// [`Elapsed`](crate::Elapsed) if a poll after the deadline finds `future` pending. `future` is
-/// dropped with the `Timeout`.
-///
-/// Reads no clock before the first poll at which `future` is pending.
-///
-/// # Panics
-///
-/// Panics as [`sleep()`] does.
+/// Gives up on `future` once `deadline` has come, an [`Instant`] or a [`Deadline`]: returns `Ok`
+/// with its output, or `Err(Elapsed)`.
 ///
 /// # Examples
 ///
@@ -175,6 +177,17 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 /// let silence = tourbillon::timeout_at(Instant::now(), std::future::pending::<()>());
 /// assert!(pollster::block_on(silence).is_err());
 /// ```
+///
+/// # Guarantees
+///
+/// The future is a [`Timeout`]. It ends with [`Elapsed`](crate::Elapsed) if a poll after the
+/// deadline finds `future` pending. `future` is dropped with the `Timeout`.
+///
+/// Reads no clock before the first poll at which `future` is pending.
+///
+/// # Panics
+///
+/// Panics as [`sleep()`] does.
 #[inline(always)]
 #[cfg_attr(feature = "pending", track_caller)]
 pub fn timeout_at<F: IntoFuture>(

@@ -59,22 +59,6 @@ impl Timer {
     /// Makes this the [current timer](Self::current) of `future`, for as long as it is polled: the
     /// functions at the crate's root use it there.
     ///
-    /// So code that takes no timer, such as a library that calls [`sleep()`](crate::sleep()), can
-    /// be run on another clock, or on a driver of its own. The timer is current on the thread
-    /// during each poll of `future`, and while `future` is dropped. Once ready, it is dropped at
-    /// once. After each of these the previous timer is current again, also after a panic. Scopes
-    /// nest, and the innermost counts.
-    ///
-    /// A future, interval, queue or callback keeps the timer that was current as it was made,
-    /// wherever it is polled. So these are not on this timer:
-    ///
-    /// - Futures that were made before, and are polled within.
-    /// - Tasks that `future` spawns: their executor polls them elsewhere. Give each a scope of its
-    ///   own. An executor that runs *within* `future` polls its tasks in the scope, as tokio's
-    ///   `LocalSet::run_until` and smol's `Executor::run` do.
-    /// - Work of other threads, and callbacks. Code that runs in the middle of a poll is in the
-    ///   scope, such as a waker that it wakes.
-    ///
     /// # Examples
     ///
     /// ```
@@ -95,6 +79,24 @@ impl Timer {
     /// assert_eq!(clock.now() - start, Duration::from_secs(3600));
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// So code that takes no timer, such as a library that calls [`sleep()`](crate::sleep()), can
+    /// be run on another clock, or on a driver of its own. The timer is current on the thread
+    /// during each poll of `future`, and while `future` is dropped. Once ready, it is dropped at
+    /// once. After each of these the previous timer is current again, also after a panic. Scopes
+    /// nest, and the innermost counts.
+    ///
+    /// A future, interval, queue or callback keeps the timer that was current as it was made,
+    /// wherever it is polled. So these are not on this timer:
+    ///
+    /// - Futures that were made before, and are polled within.
+    /// - Tasks that `future` spawns: their executor polls them elsewhere. Give each a scope of its
+    ///   own. An executor that runs *within* `future` polls its tasks in the scope, as tokio's
+    ///   `LocalSet::run_until` and smol's `Executor::run` do.
+    /// - Work of other threads, and callbacks. Code that runs in the middle of a poll is in the
+    ///   scope, such as a waker that it wakes.
     pub fn scope<F: IntoFuture>(&self, future: F) -> Scoped<F::IntoFuture> {
         Scoped { timer: self.clone(), future: Some(future.into_future()) }
     }

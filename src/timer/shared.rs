@@ -37,16 +37,6 @@ use crate::wall::WallSleep;
 /// A handle to a timer: its shards, its clock and its driver. Not a future: it makes [`Sleep`]s,
 /// intervals and timeouts.
 ///
-/// Most programs need none: the functions at the crate's root use the process-wide timer. Make your
-/// own for another clock ([`VirtualClock`](crate::virtual_time::VirtualClock)), to drive it by hand
-/// ([`Driver`](crate::driver::Driver)), or to keep timers apart. Cloning is cheap, and clones are
-/// the same timer.
-///
-/// The driver thread starts with the first sleep that is armed. It ends once the last handle and
-/// the last armed sleep are gone. A sleep that outlives the handles still works, and starts the
-/// thread again if it is armed later. The process-wide timer's thread ends if it is
-/// [asked to](Self::end_driver).
-///
 /// # Examples
 ///
 /// ```
@@ -59,6 +49,18 @@ use crate::wall::WallSleep;
 /// pollster::block_on(sleep);
 /// # std::io::Result::Ok(())
 /// ```
+///
+/// # Details
+///
+/// Most programs need none: the functions at the crate's root use the process-wide timer. Make your
+/// own for another clock ([`VirtualClock`](crate::virtual_time::VirtualClock)), to drive it by hand
+/// ([`Driver`](crate::driver::Driver)), or to keep timers apart. Cloning is cheap, and clones are
+/// the same timer.
+///
+/// The driver thread starts with the first sleep that is armed. It ends once the last handle and
+/// the last armed sleep are gone. A sleep that outlives the handles still works, and starts the
+/// thread again if it is armed later. The process-wide timer's thread ends if it is
+/// [asked to](Self::end_driver).
 #[derive(Clone)]
 pub struct Timer {
     handle: Arc<Handle>,
@@ -149,6 +151,13 @@ impl Timer {
     /// Starts the driver thread now, instead of with the first armed sleep. Does nothing if the
     /// thread is running, or if the timer has none.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// tourbillon::Timer::global().start()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
     /// # The thread
     ///
     /// It inherits from the thread that starts it, by this call or with the first armed sleep, and
@@ -170,13 +179,6 @@ impl Timer {
     /// # Errors
     ///
     /// If the system cannot start a thread. The next call tries again.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// tourbillon::Timer::global().start()?;
-    /// # std::io::Result::Ok(())
-    /// ```
     #[cfg(not(target_os = "none"))]
     pub fn start(&self) -> io::Result<()> {
         let engine = self.engine_ref().current();
@@ -186,6 +188,19 @@ impl Timer {
 
     /// Ends the driver thread and waits until it is gone, if no timer is armed. The thread that
     /// waits for steps of the wall clock ends too, once no [`WallSleep`] of any timer waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let timer = tourbillon::Timer::builder().build()?;
+    /// pollster::block_on(timer.sleep(Duration::from_millis(1)));
+    /// timer.end_driver().expect("nothing is armed");
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Details
     ///
     /// For a library that is to be unloaded, or a process that is to have one thread (`fork`,
     /// `unshare`). Everything of the timer's stays as it is: sleeps that are not armed, and the
@@ -201,17 +216,6 @@ impl Timer {
     ///
     /// If timers are armed, with their number: drop them first. Also in a waker or callback: the
     /// driver cannot end before that returns.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let timer = tourbillon::Timer::builder().build()?;
-    /// pollster::block_on(timer.sleep(Duration::from_millis(1)));
-    /// timer.end_driver().expect("nothing is armed");
-    /// # std::io::Result::Ok(())
-    /// ```
     #[cfg(not(target_os = "none"))]
     pub fn end_driver(&self) -> Result<(), EndDriverError> {
         if Running::is_on() {
@@ -306,9 +310,6 @@ impl Timer {
     /// old it is. Use it to find leaks, and the timers that wake an idle process. Requires the
     /// feature `pending`.
     ///
-    /// A timer that has fired is in the list until its future is polled or dropped. Takes one lock
-    /// of the timer, as do all arms, resets and cancels with this feature.
-    ///
     /// # Examples
     ///
     /// ```
@@ -330,6 +331,11 @@ impl Timer {
     /// assert_eq!(pending[0].age, Duration::from_secs(7));
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// A timer that has fired is in the list until its future is polled or dropped. Takes one lock
+    /// of the timer, as do all arms, resets and cancels with this feature.
     #[cfg(all(feature = "pending", not(target_os = "none")))]
     #[cfg_attr(docsrs, doc(cfg(feature = "pending")))]
     pub fn pending(&self) -> Vec<Pending> {

@@ -19,24 +19,6 @@ use crate::virtual_time::spawn::{self, Spawned, Task};
 /// A clock that stands still until it is moved, for simulations and for tests that do not wait for
 /// real time.
 ///
-/// A clock belongs to one timer, set with
-/// [`Builder::virtual_clock`](crate::timer::Builder::virtual_clock). Nothing is global, so tests
-/// with their own clocks run side by side, on any executor and from any thread. Its instants are
-/// ordinary [`Instant`]s, counted from the moment the clock was made.
-///
-/// Moving the clock fires the timers that are due. [`advance`](Self::advance) stops at each
-/// deadline in turn, sets the clock to it, and wakes its sleeps. Equal deadlines are woken in the
-/// order they were set in, within one shard; a timer on a virtual clock has one shard by default.
-///
-/// The clock moves by itself only in [`block_on`](Self::block_on).
-///
-/// A waker or a callback may move clocks: its own, and other timers'. It never waits for another
-/// thread that moves one, since that thread's wakers may move clocks too: it then adds to how far
-/// that thread moves it, and returns. So clocks whose wakers advance each other, on any threads,
-/// all arrive.
-///
-/// Clones are the same clock.
-///
 /// # Examples
 ///
 /// ```
@@ -59,6 +41,26 @@ use crate::virtual_time::spawn::{self, Spawned, Task};
 /// pool.run_until(task);
 /// # std::io::Result::Ok(())
 /// ```
+///
+/// # Details
+///
+/// A clock belongs to one timer, set with
+/// [`Builder::virtual_clock`](crate::timer::Builder::virtual_clock). Nothing is global, so tests
+/// with their own clocks run side by side, on any executor and from any thread. Its instants are
+/// ordinary [`Instant`]s, counted from the moment the clock was made.
+///
+/// Moving the clock fires the timers that are due. [`advance`](Self::advance) stops at each
+/// deadline in turn, sets the clock to it, and wakes its sleeps. Equal deadlines are woken in the
+/// order they were set in, within one shard; a timer on a virtual clock has one shard by default.
+///
+/// The clock moves by itself only in [`block_on`](Self::block_on).
+///
+/// A waker or a callback may move clocks: its own, and other timers'. It never waits for another
+/// thread that moves one, since that thread's wakers may move clocks too: it then adds to how far
+/// that thread moves it, and returns. So clocks whose wakers advance each other, on any threads,
+/// all arrive.
+///
+/// Clones are the same clock.
 #[derive(Clone)]
 pub struct VirtualClock {
     inner: Arc<Inner>,
@@ -115,11 +117,6 @@ impl VirtualClock {
     /// the order they were set in. So a simulation finds code that relies on their order, and finds
     /// it again with the same seed.
     ///
-    /// The order depends on the seed, on how far the clock has moved, and on the order the timers
-    /// were set in: neither on addresses nor on real time. So the same program with the same seed
-    /// has the same order, on one thread and with one shard, the default. Different deadlines keep
-    /// their order.
-    ///
     /// # Examples
     ///
     /// ```
@@ -144,6 +141,13 @@ impl VirtualClock {
     /// assert_eq!(order(7), order(7));
     /// assert_ne!(order(7), order(8));
     /// ```
+    ///
+    /// # Details
+    ///
+    /// The order depends on the seed, on how far the clock has moved, and on the order the timers
+    /// were set in: neither on addresses nor on real time. So the same program with the same seed
+    /// has the same order, on one thread and with one shard, the default. Different deadlines keep
+    /// their order.
     pub fn seeded(seed: u64) -> Self {
         Self::with(Some(seed))
     }
@@ -160,25 +164,6 @@ impl VirtualClock {
     /// Creates a node: a clock that is moved by this one and drifts. It gains `drift_ppm`
     /// nanoseconds in each millisecond, or loses them. For a simulation of machines, each with a
     /// timer on a clock of its own.
-    ///
-    /// A node begins at the present of this clock, and counts whole nanoseconds. A timer on it
-    /// fires as the node's clock comes to the deadline, in the very nanosecond of this clock,
-    /// however far both have gone. Durations and instants at the node are by its clock. Its wall
-    /// drifts along; [`set_wall`](Self::set_wall) makes it differ by more.
-    ///
-    /// To move either clock moves both, and all other nodes, to each deadline in turn. Timers that
-    /// are due in one nanosecond of this clock fire clock by clock: this clock's, then the nodes'
-    /// in the order in which their timers were built; or in an order by the [seed](Self::seeded).
-    /// This clock's [`next_deadline`](Self::next_deadline) and [`pending`](Self::pending) cover all
-    /// timers, a node's its own timer. [Holds](Self::hold) are shared. A node of a node is another
-    /// node of this clock.
-    ///
-    /// The timer of a node stays with this clock, and each move looks at it. So let a machine that
-    /// starts again have its old timer.
-    ///
-    /// # Panics
-    ///
-    /// If the clock would stand still or run back, at -1,000,000 or less.
     ///
     /// # Examples
     ///
@@ -205,6 +190,27 @@ impl VirtualClock {
     /// assert!(unused_at < ended_at);
     /// assert!(ended_at - start < lease); // by the world's clock
     /// ```
+    ///
+    /// # Details
+    ///
+    /// A node begins at the present of this clock, and counts whole nanoseconds. A timer on it
+    /// fires as the node's clock comes to the deadline, in the very nanosecond of this clock,
+    /// however far both have gone. Durations and instants at the node are by its clock. Its wall
+    /// drifts along; [`set_wall`](Self::set_wall) makes it differ by more.
+    ///
+    /// To move either clock moves both, and all other nodes, to each deadline in turn. Timers that
+    /// are due in one nanosecond of this clock fire clock by clock: this clock's, then the nodes'
+    /// in the order in which their timers were built; or in an order by the [seed](Self::seeded).
+    /// This clock's [`next_deadline`](Self::next_deadline) and [`pending`](Self::pending) cover all
+    /// timers, a node's its own timer. [Holds](Self::hold) are shared. A node of a node is another
+    /// node of this clock.
+    ///
+    /// The timer of a node stays with this clock, and each move looks at it. So let a machine that
+    /// starts again have its old timer.
+    ///
+    /// # Panics
+    ///
+    /// If the clock would stand still or run back, at -1,000,000 or less.
     pub fn node(&self, drift_ppm: i32) -> Self {
         let leader = self.leader();
         let Inner { time, holds, seed, .. } = &*leader.inner;
@@ -251,14 +257,6 @@ impl VirtualClock {
     /// Moves the clock by `span`, and calls `run` at each stop: first where the clock is, and then
     /// at each deadline on the way, after it has fired. Returns how many timers fired.
     ///
-    /// `run` is to run the ready tasks, as an executor's `run_until_stalled` does. So tasks run
-    /// *at* their deadlines, and the timers that they arm on the way are fired too.
-    ///
-    /// # Panics
-    ///
-    /// If it is called while another call moves the clock: within a waker, and within a waker of
-    /// another timer for a clock that another thread moves.
-    ///
     /// # Examples
     ///
     /// ```
@@ -282,6 +280,16 @@ impl VirtualClock {
     /// pool.run_until(task);
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// `run` is to run the ready tasks, as an executor's `run_until_stalled` does. So tasks run
+    /// *at* their deadlines, and the timers that they arm on the way are fired too.
+    ///
+    /// # Panics
+    ///
+    /// If it is called while another call moves the clock: within a waker, and within a waker of
+    /// another timer for a clock that another thread moves.
     pub fn advance_with(&self, span: Duration, run: impl FnMut()) -> usize {
         self.move_with(self.inner.time.now().saturating_add(span), run)
     }
@@ -357,13 +365,6 @@ impl VirtualClock {
     /// suspended machine where [`Instant`] continues in suspend. For one where `Instant` stops, see
     /// [`suspend`](Self::suspend).
     ///
-    /// The wall time moves too. To keep it, [set](Self::set_wall) it back afterwards. Called from a
-    /// waker while another call moves the clock, it starts from the end of that move.
-    ///
-    /// A sleep that is polled afterwards sees the new time. The other sleeps fire late: when the
-    /// clock is next advanced, even by zero, or when a [`Driver`](crate::driver::Driver) turns,
-    /// whose hook this calls.
-    ///
     /// # Examples
     ///
     /// ```
@@ -382,6 +383,15 @@ impl VirtualClock {
     /// assert_eq!(timer.stats().lateness_max, Duration::from_secs(59));
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// The wall time moves too. To keep it, [set](Self::set_wall) it back afterwards. Called from a
+    /// waker while another call moves the clock, it starts from the end of that move.
+    ///
+    /// A sleep that is polled afterwards sees the new time. The other sleeps fire late: when the
+    /// clock is next advanced, even by zero, or when a [`Driver`](crate::driver::Driver) turns,
+    /// whose hook this calls.
     pub fn jump(&self, span: Duration) {
         self.inner.time.jump(span);
         self.leader().timers().for_each(|(_, engine)| engine.notify_driver());
@@ -488,22 +498,6 @@ impl VirtualClock {
     /// Runs `future` on the calling thread, and moves the clock to the next deadline whenever the
     /// future is waiting.
     ///
-    /// The clock does not see work on other threads: a pending future is taken to wait for the next
-    /// timer, unless the clock is [held](Self::hold). While it is, and if no timer is pending, this
-    /// blocks until the future is woken or the last hold has gone.
-    ///
-    /// The future may also await timers in real time, such as timers made by the functions at the
-    /// root. Their deadlines are not on this clock, which meanwhile moves past all that are. The
-    /// guide to [tests](crate::guide::testing#calls-that-stay-in-real-time) shows how to find an
-    /// unintended one.
-    ///
-    /// # Panics
-    ///
-    /// If it has to wait while the calling thread moves the clock, that is, within a waker. The
-    /// clock does not move on before that returns. And if it has to wait, within a waker of another
-    /// timer, for a thread that moves the clock. The driver that runs the waker catches the panic,
-    /// and counts it in [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
-    ///
     /// # Examples
     ///
     /// ```
@@ -522,6 +516,24 @@ impl VirtualClock {
     /// assert_eq!(clock.now() - start, Duration::from_secs(365 * 86_400));
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// The clock does not see work on other threads: a pending future is taken to wait for the next
+    /// timer, unless the clock is [held](Self::hold). While it is, and if no timer is pending, this
+    /// blocks until the future is woken or the last hold has gone.
+    ///
+    /// The future may also await timers in real time, such as timers made by the functions at the
+    /// root. Their deadlines are not on this clock, which meanwhile moves past all that are. The
+    /// guide to [tests](crate::guide::testing#calls-that-stay-in-real-time) shows how to find an
+    /// unintended one.
+    ///
+    /// # Panics
+    ///
+    /// If it has to wait while the calling thread moves the clock, that is, within a waker. The
+    /// clock does not move on before that returns. And if it has to wait, within a waker of another
+    /// timer, for a thread that moves the clock. The driver that runs the waker catches the panic,
+    /// and counts it in [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
     pub fn block_on<F: IntoFuture>(&self, future: F) -> F::Output {
         let mut future = pin!(future.into_future());
         let woken = self.inner.holds.woken();
@@ -548,16 +560,6 @@ impl VirtualClock {
     /// Keeps [`block_on`](Self::block_on) from moving the clock until the [`Hold`] is dropped, on
     /// whichever thread. For work on other threads: the clock cannot see it. Holds add up.
     ///
-    /// Calls that move the clock by hand, such as [`advance`](Self::advance), do so all the same. A
-    /// move that is under way continues to its deadline.
-    ///
-    /// Drop the hold after the work has sent its result, which wakes who waits for it. The end of a
-    /// task or a thread comes too late for that: who joins it is woken only after it has dropped
-    /// all that it had, and the clock may move in between.
-    ///
-    /// If a hold is never dropped, `block_on` runs for as long as its future is woken, and then
-    /// blocks for good. `Debug` of the clock shows how many there are.
-    ///
     /// # Examples
     ///
     /// An hour's limit does not pass while a thread works for some milliseconds:
@@ -582,6 +584,18 @@ impl VirtualClock {
     /// assert_eq!(clock.block_on(timer.timeout(limit, answer)), Ok(Ok(42)));
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// Calls that move the clock by hand, such as [`advance`](Self::advance), do so all the same. A
+    /// move that is under way continues to its deadline.
+    ///
+    /// Drop the hold after the work has sent its result, which wakes who waits for it. The end of a
+    /// task or a thread comes too late for that: who joins it is woken only after it has dropped
+    /// all that it had, and the clock may move in between.
+    ///
+    /// If a hold is never dropped, `block_on` runs for as long as its future is woken, and then
+    /// blocks for good. `Debug` of the clock shows how many there are.
     pub fn hold(&self) -> Hold {
         self.inner.holds.hold()
     }
@@ -590,13 +604,6 @@ impl VirtualClock {
     /// can run: from now until its first poll returns, and from each wake-up until the poll that
     /// follows returns. If all tasks are tracked, the clock moves only when all of them wait.
     /// [`spawn`](Self::spawn) does this, and sends the task's output in time.
-    ///
-    /// These count as waiting, so [hold](Self::hold) the clock meanwhile:
-    ///
-    /// - a task that waits for something other than this clock's timers and tracked tasks, such as
-    ///   a socket;
-    /// - a task that has ended, until its executor has woken who joins it;
-    /// - a task that the executor wakes later, for instance after `tokio::task::yield_now`.
     ///
     /// # Examples
     ///
@@ -619,15 +626,21 @@ impl VirtualClock {
     /// assert_eq!(clock.block_on(answer), Ok("rested"));
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// These count as waiting, so [hold](Self::hold) the clock meanwhile:
+    ///
+    /// - a task that waits for something other than this clock's timers and tracked tasks, such as
+    ///   a socket;
+    /// - a task that has ended, until its executor has woken who joins it;
+    /// - a task that the executor wakes later, for instance after `tokio::task::yield_now`.
     pub fn track<F: IntoFuture>(&self, future: F) -> Tracked<F::IntoFuture> {
         Tracked::new(future.into_future(), &self.inner.holds)
     }
 
     /// Has an executor run `future` as a task of its own, [tracked](Self::track), and returns the
     /// task's output to come. `spawn` is the executor's function, such as `tokio::spawn`.
-    ///
-    /// The output is sent while the clock is held, so a task that waits for it runs before the
-    /// clock moves. Executors wake who joins a task only after that.
     ///
     /// # Examples
     ///
@@ -659,6 +672,11 @@ impl VirtualClock {
     /// assert_eq!(clock.now() - start, Duration::from_secs(120));
     /// # std::io::Result::Ok(())
     /// ```
+    ///
+    /// # Details
+    ///
+    /// The output is sent while the clock is held, so a task that waits for it runs before the
+    /// clock moves. Executors wake who joins a task only after that.
     pub fn spawn<F, S, R>(
         &self,
         spawn: S,

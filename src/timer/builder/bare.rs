@@ -8,12 +8,6 @@ use crate::timer::{Builder, Timer};
 impl Builder {
     /// Makes a timer that you drive by hand, from your own loop, by a clock of your own.
     ///
-    /// `now` reads the clock. A clock that steps back fires nothing early. `unpark` is called once
-    /// between two turns: when a timer is armed that has to be fired before the instant that the
-    /// last [`Driver::turn`] reported. The code that arms the timer calls it, perhaps in an
-    /// interrupt handler. It is to end the loop's wait, or to set the alarm that does. Both are
-    /// called outside of the timer's critical sections, and must not panic.
-    ///
     /// # Examples
     ///
     /// ```ignore
@@ -21,6 +15,14 @@ impl Builder {
     /// let now = || Instant::from_ticks(counter(), 32_768);
     /// let (timer, mut driver) = Timer::builder().build_manual(now, cortex_m::asm::sev);
     /// ```
+    ///
+    /// # Details
+    ///
+    /// `now` reads the clock. A clock that steps back fires nothing early. `unpark` is called once
+    /// between two turns: when a timer is armed that has to be fired before the instant that the
+    /// last [`Driver::turn`] reported. The code that arms the timer calls it, perhaps in an
+    /// interrupt handler. It is to end the loop's wait, or to set the alarm that does. Both are
+    /// called outside of the timer's critical sections, and must not panic.
     pub fn build_manual(
         self,
         now: impl Fn() -> Instant + Send + Sync + 'static,
