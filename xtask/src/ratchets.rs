@@ -10,8 +10,8 @@ pub const FILE: &str = "ci/ratchets.txt";
 
 /// Head of the file.
 const HEAD: &str = "\
-# Limits that `cargo xtask tidy` holds: lines of Rust, and in `src` the sentences of a hundred that
-# have a clause with what, who or which; \"one that\" or \"those that\"; \", as\" for because.
+# Limits that `cargo xtask tidy` holds: lines of Rust, and in `src` and documents the sentences of a
+# hundred that have a clause with what, who or which; \"one that\" or \"those that\"; \", as\".
 # `cargo xtask ratchets` lowers them to the tree. One is raised by hand, with the reason behind `#`.
 ";
 
@@ -129,8 +129,11 @@ fn measured(tree: &Tree) -> Figures {
         figures.entry(name.clone()).or_insert_with(|| vec![0])[0] += text.lines().count();
         let folder = if name == "core" { String::new() } else { format!("{name}/") };
         if file.strip_prefix(&folder).is_some_and(is_product) {
-            prose.entry(name).or_default().add(text);
+            prose.entry(name).or_default().add(comments(text));
         }
+    }
+    for (file, text) in tree.ending(".md").filter(|(file, _)| !file.ends_with("CHANGELOG.md")) {
+        prose.entry(package(file)).or_default().add(paragraphs(text));
     }
     for (name, read) in prose {
         figures.entry(name).or_default().extend(read.rates());
@@ -164,7 +167,24 @@ fn is_product(file: &str) -> bool {
         && !file.ends_with("model.rs")
 }
 
-/// Number of sentences in comments, and of each of three forms.
+/// Returns the lines of a Rust file's comments; `None` for each of code.
+fn comments(text: &str) -> impl Iterator<Item = Option<&str>> {
+    text.lines().map(|line| {
+        let comment = line.trim_start().strip_prefix("//")?;
+        Some(comment.strip_prefix(['/', '!']).unwrap_or(comment).trim())
+    })
+}
+
+/// Returns the lines of a document; `None` before each paragraph and item of a list.
+fn paragraphs(text: &str) -> impl Iterator<Item = Option<&str>> {
+    text.lines().map(str::trim).flat_map(|line| {
+        let is_item = line.starts_with("- ") || line.starts_with(|c: char| c.is_ascii_digit());
+        let breaks = line.is_empty() || line.starts_with('#') || is_item;
+        [breaks.then_some(None), (!line.is_empty()).then_some(Some(line))].into_iter().flatten()
+    })
+}
+
+/// Number of sentences, and of each of three forms.
 #[derive(Debug, Default)]
 struct Sentences {
     count: usize,
@@ -172,19 +192,18 @@ struct Sentences {
 }
 
 impl Sentences {
-    /// Adds the sentences of a file. A code span is a word.
-    fn add(&mut self, text: &str) {
+    /// Adds the sentences of a file's lines; `None` is no prose. A code span is a word.
+    fn add<'a>(&mut self, lines: impl Iterator<Item = Option<&'a str>>) {
         let (mut prose, mut fenced) = (String::new(), false);
-        for line in text.lines() {
-            let Some(comment) = line.trim_start().strip_prefix("//") else {
+        for line in lines {
+            let Some(line) = line else {
                 prose.push('\n');
                 continue;
             };
-            let comment = comment.strip_prefix(['/', '!']).unwrap_or(comment).trim();
-            let is_fence = comment.starts_with("```");
+            let is_fence = line.starts_with("```");
             fenced ^= is_fence;
-            if !fenced && !is_fence && !comment.starts_with(['#', '|']) {
-                prose.push_str(comment);
+            if !fenced && !is_fence && !line.starts_with(['#', '|']) {
+                prose.push_str(line);
                 prose.push(' ');
             }
         }

@@ -76,9 +76,9 @@
 //!
 //! # In place, not beside
 //!
-//! Import one trait of each name. tokio-stream's `StreamExt` has `timeout` and the others too while
-//! its feature `time` is on, which it is by default; without it, or with `futures::StreamExt`, both
-//! traits can be imported.
+//! Import one trait of each name. tokio-stream's `StreamExt` has `timeout` and the others too with
+//! its feature `time`, a default; without it, or with `futures::StreamExt`, both traits can be
+//! imported.
 
 #![forbid(unsafe_code)]
 

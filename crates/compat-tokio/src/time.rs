@@ -19,5 +19,5 @@ pub use sleep::{Sleep, sleep, sleep_until};
 pub use std::time::Duration;
 pub use timeout::{Timeout, timeout, timeout_at};
 
-/// Thirty years, which tokio takes for what is too long to be added to an instant.
+/// Thirty years: tokio's delay where an instant has no room for a longer delay.
 const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);

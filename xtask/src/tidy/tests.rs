@@ -619,6 +619,7 @@ fn weight_above_a_limit_and_clearly_below_it_is_found() {
         ("src/wall.rs", "\n".repeat(301), "core", 0),
         ("crates/durable/tests/engine.rs", "\n".repeat(301), "crates/durable", 0),
         ("crates/http-limits/src/limits.rs", clauses.repeat(20), "crates/http-limits", 3),
+        ("crates/tower/README.md", clauses.replace("// ", "- ").repeat(20), "crates/tower", 3),
         ("ci/planted.sh", String::new(), "scripts", 0),
         ("crates/planted/src/lib.rs", String::new(), "crates/planted", 0),
     ] {

@@ -39,7 +39,7 @@ impl Instant {
         Self { std: Timer::current().now() }
     }
 
-    /// Makes one of that of the platform.
+    /// Converts an instant of the platform.
     #[must_use]
     pub fn from_std(std: time::Instant) -> Self {
         Self { std }

@@ -9,7 +9,7 @@ use tourbillon::{Timer, time};
 
 use super::{FAR, Instant};
 
-/// The lateness up to which a tick is not missed.
+/// Greatest lateness of a tick that is not missed.
 const ON_TIME: Duration = Duration::from_millis(5);
 
 /// Ticks at once, and then every `period`.
@@ -136,7 +136,7 @@ impl Interval {
         Poll::Ready(Instant::from_std(scheduled))
     }
 
-    /// The tick after that of `scheduled`, which is delivered now.
+    /// Returns the tick after `scheduled`, whose tick is delivered now.
     fn tick_after(&self, scheduled: time::Instant) -> time::Instant {
         let in_step = scheduled + self.period;
         if self.missed == MissedTickBehavior::Burst {

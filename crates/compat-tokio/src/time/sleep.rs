@@ -16,8 +16,8 @@ use super::{FAR, Instant};
 ///
 /// # Panics
 ///
-/// Not here. The first poll panics if the driver thread cannot be started, as that of a
-/// [`tourbillon::Sleep`].
+/// Not here. The first poll panics if the driver thread cannot be started, like a
+/// [`tourbillon::Sleep`]'s.
 ///
 /// # Examples
 ///
@@ -82,7 +82,7 @@ impl Sleep {
         Self { sleep, is_registered: false, _pinned: PhantomPinned }
     }
 
-    /// The instant at which it completes.
+    /// Returns the deadline.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         Instant::from_std(self.sleep.deadline())

@@ -214,7 +214,7 @@ BEGIN
         -- The conflicting row has gone.
     END LOOP;
     RAISE serialization_failure USING
-        MESSAGE = 'what is in the way of a timer comes and goes';
+        MESSAGE = 'conflicting timers came and went at every try';
 END $$;
 
 -- Ends the occurrence of an attempt: it succeeded. Fails if the attempt is not under way (TB001), or

@@ -214,7 +214,7 @@ pub(super) async fn insert(query: &mut impl Query, timers: &[NewTimer]) -> Answe
         }
         // Still without an answer: the conflicting row has gone.
     }
-    let why = "what is in the way of a timer comes and goes";
+    let why = "conflicting timers came and went at every try";
     Err(Failure::Other(StoreError::new(StoreErrorKind::Conflict, why)))
 }
 
