@@ -1,4 +1,7 @@
 //! Where a thread arms its timers.
+//!
+//! Not done: reusing the numbers of ended threads, which takes a destructor in each thread. Threads
+//! that meet in one shard part by themselves.
 
 use std::cell::Cell;
 

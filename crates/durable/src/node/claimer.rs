@@ -1,4 +1,7 @@
 //! Claims due timers and sends finished attempts, in one call.
+//!
+//! Not done: a pace that slows as there are more nodes. It makes no more calls than one node does,
+//! and p50 and p99 of the lateness are about twice as long.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
