@@ -126,7 +126,8 @@ impl Engine {
     }
 
     /// Ends the node in good order: claims no more timers, hands back attempts that no handler has
-    /// taken, and waits for the running attempts.
+    /// taken, and waits for the running attempts. If the database does not answer, it waits until
+    /// the node's [lease](Builder::lease) may have ended: other nodes then take over what is left.
     ///
     /// # Cancel safety
     ///

@@ -5,7 +5,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::fire::{EndError, Fire};
 use super::shared::{Ending, NodeState, Requests, Shared, Stopping, Vital, guarded};
@@ -14,6 +14,9 @@ use crate::id::{Lease, TimerId};
 use crate::store::{Batch, Claimed, End, Finished, How, Store};
 use crate::time::Time;
 use crate::trace;
+
+/// Number that no kind has.
+const NO_KIND: u32 = u32::MAX;
 
 /// One call to be made.
 #[derive(Debug)]
@@ -79,18 +82,23 @@ pub(crate) fn begin(shared: &Shared) -> Next {
     let now = shared.now();
     let options = &shared.options;
     let mut state = shared.lock();
-    let is_over = state.outbox.is_empty()
-        && match state.stopping {
-            Stopping::No => false,
-            Stopping::Draining => state.held.is_empty() && state.ending == 0,
-            Stopping::Now => true,
-        };
+    let is_empty = state.outbox.is_empty();
+    let is_over = match state.stopping {
+        Stopping::No => false,
+        // Once the lease may have ended, other nodes take over what it holds.
+        Stopping::Draining => {
+            is_empty && state.held.is_empty() && state.ending == 0 || state.trusted_until <= now
+        }
+        Stopping::Now => is_empty,
+    };
     if is_over {
         return Next::End;
     }
+    // A node that drains looks again when its lease may have ended.
+    let limit = (state.stopping == Stopping::Draining).then_some(state.trusted_until);
     match state.next_claim(options, now) {
         Some(next) if next <= now => {}
-        next => return Next::Wait(next),
+        next => return Next::Wait(next.into_iter().chain(limit).min()),
     }
     let trusted = state.lease.filter(|lease| state.trusts(*lease, now));
     // Attempts under one lease are sent together.
@@ -265,6 +273,8 @@ fn expect_again(state: &mut NodeState, shared: &Shared, ending: &Ending, how: &H
         How::Retry(pause, _) | How::Postpone(pause, _) if *pause <= shared.options.look_ahead => {
             *pause
         }
+        // It was due when it was claimed.
+        How::HandBack => Duration::ZERO,
         _ => return false,
     };
     let (Some(now), id) = (state.clock.at(shared.now()), ending.end.timer) else { return false };
@@ -297,7 +307,7 @@ fn take_claimed(
     }
     let is_ours = state.lease == Some(lease);
     let mut fires = Vec::with_capacity(claimed.timers.len());
-    let mut late = std::time::Duration::ZERO;
+    let mut late = Duration::ZERO;
     for timer in claimed.timers {
         let lateness = claimed.now.since(timer.new.due);
         late = late.max(lateness);
@@ -306,10 +316,18 @@ fn take_claimed(
             state.held.insert(timer.new.id, timer.attempt);
         }
         let place = asked.binary_search_by_key(&timer.new.id, |(id, _)| *id);
-        let kind = place.map_or(u32::MAX, |place| asked[place].1);
-        // An occurrence may have been taken back and made again for another kind.
-        let meant = state.kinds.get(&kind).filter(|kind| kind.name == timer.new.kind);
-        let sender = meant.map(|kind| kind.fires.clone());
+        let mut kind = place.map_or(NO_KIND, |place| asked[place].1);
+        let mut sender = None;
+        match state.kinds.get_mut(&kind) {
+            Some(meant) if meant.name == timer.new.kind => sender = Some(meant.fires.clone()),
+            // An occurrence was taken back and made again for another kind: this one does not
+            // claim it again.
+            Some(other) => {
+                other.room += 1;
+                kind = NO_KIND;
+            }
+            None => {}
+        }
         fires.push((sender, Fire::new(shared.clone(), kind, lease, timer, claimed.now)));
     }
     let is_trusted = state.trusts(lease, received);

@@ -767,6 +767,88 @@ fn a_node_that_drains_looks_after_orphans() {
     dead.shared.stop(Stopping::Now);
 }
 
+/// Sends what there is to be sent, without a scan between. Returns the number of calls.
+fn send(node: &mut Node) -> usize {
+    let mut calls = 0;
+    while let Next::Call(job) = begin(&node.shared) {
+        call(&node.shared, job, &mut node.store);
+        calls += 1;
+        assert!(calls < 10, "it claims the same again and again");
+    }
+    calls
+}
+
+#[test]
+fn a_dropped_attempt_is_followed_by_another_at_once() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1);
+    insert(&mut store, "mail", 1);
+    node.step();
+    drop(next(&mut mails).unwrap());
+    clock.advance(Options::default().finish_linger);
+    send(&mut node);
+    let fire = next(&mut mails).expect("it waits for a scan");
+    assert_eq!((fire.attempt(), fire.failures()), (2, 0));
+    node.shared.stop(Stopping::Now);
+}
+
+/// An occurrence was taken back, and made again for another kind.
+#[test]
+fn what_is_found_to_be_of_another_kind_is_left_to_that() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1);
+    node.step();
+    let now = store.now().unwrap();
+    let bill = NewTimer::new(TimerId::new(now), "bill", now);
+    store.insert(std::slice::from_ref(&bill)).unwrap();
+    assert!(node.shared.expect(bill.id, "mail", now));
+    send(&mut node);
+    clock.advance(Options::default().finish_linger);
+    assert_eq!(send(&mut node), 1);
+    clock.advance(TICK);
+    assert_eq!(send(&mut node), 0);
+    assert_eq!(store.timers(&TimerQuery::new()).unwrap()[0].running, None);
+    // There is room for another.
+    insert(&mut store, "mail", 1);
+    node.shared.request(|requests| requests.scan_all = true);
+    node.step();
+    assert!(next(&mut mails).is_some());
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_node_that_drains_waits_for_an_absent_database_until_its_lease_may_have_ended() {
+    for is_over in [false, true] {
+        let (clock, timer, mut store) = world();
+        let mut node = Node::new(&timer, &store);
+        let mut mails = Worker::new(&node.shared, "mail", 1);
+        insert(&mut store, "mail", 1);
+        node.step();
+        // The attempt runs on, or its end does not arrive.
+        let mut fire = next(&mut mails);
+        let ended = fire.take_if(|_| is_over).map(Fire::complete);
+        clock.advance(Options::default().finish_linger);
+        node.store.is_down = true;
+        node.shared.stop(Stopping::Draining);
+        let end = node.shared.lock().trusted_until;
+        loop {
+            node.main_loop.step(&mut node.store);
+            match begin(&node.shared) {
+                Next::Call(job) => assert!(!call(&node.shared, job, &mut node.store)),
+                Next::Wait(until) => assert!(until.is_some_and(|until| until <= end)),
+                Next::End => break,
+            }
+            assert!(clock.now() < end);
+            clock.advance(TICK);
+        }
+        assert!(clock.now() >= end);
+        drop((fire, ended));
+        node.shared.stop(Stopping::Now);
+    }
+}
+
 #[test]
 fn a_node_beats_between_two_calls_that_look_after_orphans() {
     let (clock, timer, store) = world();

@@ -9,7 +9,7 @@ use tourbillon::virtual_time::VirtualClock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, ScheduleId, TimerId};
 use crate::store::{
-    Advance, Advanced, Claimed, End, Finished, Maintained, ManualRun, Memory, NewOccurrence,
+    Advance, Advanced, Beat, Claimed, End, Finished, Maintained, ManualRun, Memory, NewOccurrence,
     Promoted, Result, Scan, Store, Window,
 };
 
@@ -28,7 +28,7 @@ pub(super) struct Picky {
     pub(super) panics: bool,
     /// Duration after which a scan from the beginning fails.
     pub(super) failing: Option<(VirtualClock, Duration)>,
-    /// True if no end is taken, and no lane promoted.
+    /// True if no beat and no end is taken, and no lane promoted.
     pub(super) is_down: bool,
 }
 
@@ -62,6 +62,13 @@ impl Store for Picky {
             }
             _ => self.memory.scan(scan),
         }
+    }
+
+    fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
+        if self.is_down {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is down"));
+        }
+        self.memory.beat(lease, span)
     }
 
     fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>> {
@@ -111,7 +118,7 @@ impl Store for Picky {
     }
 
     crate::forward! { self.pass;
-        now join beat leave nodes insert held cancel reschedule confirm find timers
+        now join leave nodes insert held cancel reschedule confirm find timers
         amend schedule schedules upcoming change backfill records overview prune
     }
 }
