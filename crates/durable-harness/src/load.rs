@@ -242,7 +242,7 @@ impl Caller {
             |client, number, at| Line::Every { client, number, at, name, period_us, slack_us };
         let is = |done: &Upsert| match done {
             Upsert::Unchanged | Upsert::Stale => (Answer::Same, Vec::new()),
-            Upsert::Created | Upsert::Changed => (Answer::Done, Vec::new()),
+            Upsert::Created | Upsert::Changed { .. } => (Answer::Done, Vec::new()),
         };
         let (answer, _) = self.call(invoke, every.upsert(), is);
         if matches!(answer, Answer::Done | Answer::Same) {

@@ -383,11 +383,15 @@ pub trait Store: Send {
     /// 3. with `withdraw`, takes back the schedule's pending timers, queued ones included: a timer
     ///    that is scheduled for later than now and was never claimed is deleted; any other is
     ///    recorded as [cancelled](crate::Outcome::Cancelled) for that reason, with its detail;
-    ///    running attempts are stopped, for that reason too;
+    ///    running attempts are stopped, for that reason too. Without it, a pending timer that was
+    ///    never claimed gets the payload, the retries and the queue of `row`, and another
+    ///    [version](Timer::version) if they differ; any other keeps its own, so that all attempts
+    ///    of an occurrence have the same;
     /// 4. writes a record for each of `skipped` that has neither timer nor record.
     ///
     /// Once it returns [`Changed::Done`] with `withdraw`, no attempt of these timers starts, and
-    /// the answer names the attempts that still run.
+    /// the answer names the attempts that still run. Without `withdraw`, no first attempt starts by
+    /// the old row, and the answer names the timers that keep its values.
     fn change(&mut self, change: &Change<'_>) -> Result<Changed>;
 
     /// Turns the occurrences of a schedule up to `next` into timers and records, in one

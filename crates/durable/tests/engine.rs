@@ -378,7 +378,7 @@ fn a_schedule_fires_at_each_occurrence() {
             last = Some(fire.scheduled_for());
             fire.complete().await.unwrap();
         }
-        assert_eq!(every().payload("x").upsert().await.unwrap(), Upsert::Changed);
+        assert!(matches!(every().payload("x").upsert().await.unwrap(), Upsert::Changed { .. }));
         let ScheduleUpdate::Done { .. } = client.disable("t").await.unwrap() else { panic!() };
         assert_eq!(client.disable("t").await.unwrap(), ScheduleUpdate::Unchanged);
         let timers = client.timers(TimerQuery::new()).await.unwrap();
@@ -416,7 +416,7 @@ fn a_schedule_is_paused_until_an_instant() {
         assert!(paused.next < Some(until + MOMENT) && paused.paused == Some(until), "{paused:?}");
         assert_eq!(client.upcoming("t", 1).await.unwrap(), [paused.next.unwrap()]);
         // A change of anything but its times leaves it paused.
-        assert_eq!(every().payload("x").upsert().await.unwrap(), Upsert::Changed);
+        assert!(matches!(every().payload("x").upsert().await.unwrap(), Upsert::Changed { .. }));
         assert_eq!((row().await.next, row().await.paused), (paused.next, Some(until)));
         let ScheduleUpdate::Done { .. } = client.enable("t").await.unwrap() else { panic!() };
         assert!(row().await.next < Some(until) && row().await.paused.is_none());
@@ -536,7 +536,7 @@ fn a_schedule_and_what_is_made_again_run_in_their_lane() {
         assert_eq!((fire.id(), fire.lane()), (again, Some("a")));
         // Another lane takes back what waits in the old one.
         let RunNow::Done(timer) = client.run_now("t").await.unwrap() else { panic!() };
-        assert_eq!(every().lane("b").upsert().await.unwrap(), Upsert::Changed);
+        assert!(matches!(every().lane("b").upsert().await.unwrap(), Upsert::Changed { .. }));
         let ended = client.records(RecordQuery::new().timer(timer)).await.unwrap().remove(0);
         assert_eq!(ended.reason, Some(Reason::Replaced));
         fire.complete().await.unwrap();
@@ -594,14 +594,14 @@ fn a_schedule_changes_only_from_what_is_expected() {
         let made = every().expect(None).enabled(false).upsert().await.unwrap();
         assert_eq!((made, row().await.enabled), (Upsert::Created, false));
         assert_eq!(every().expect(None).upsert().await.unwrap(), Upsert::Stale);
-        assert_eq!(every().payload("x").upsert().await.unwrap(), Upsert::Changed);
+        assert!(matches!(every().payload("x").upsert().await.unwrap(), Upsert::Changed { .. }));
         assert_eq!((row().await.enabled, row().await.version), (false, 2));
         let stale = every().expect(Some(1)).enabled(true).upsert().await.unwrap();
         assert_eq!((stale, row().await.enabled), (Upsert::Stale, false));
         let changed = every().expect(Some(2)).enabled(true).upsert().await.unwrap();
-        assert_eq!((changed, row().await.enabled), (Upsert::Changed, true));
+        assert_eq!((changed, row().await.enabled), (Upsert::Changed { claimed: Vec::new() }, true));
         assert!(row().await.next.is_some());
-        assert_eq!(every().enabled(false).upsert().await.unwrap(), Upsert::Changed);
+        assert!(matches!(every().enabled(false).upsert().await.unwrap(), Upsert::Changed { .. }));
         assert_eq!((row().await.enabled, client.upcoming("t", 1).await.unwrap()), (false, vec![]));
     });
 }
@@ -664,7 +664,7 @@ fn a_schedule_of_another_kind_leaves_nothing_of_the_old_one() {
             tourbillon::sleep(MOMENT).await;
         }
         let mut ticks = engine.worker("new", 1);
-        assert_eq!(every("new").await.unwrap(), Upsert::Changed);
+        assert_eq!(every("new").await.unwrap(), Upsert::Changed { claimed: Vec::new() });
         ticks.next().await.unwrap().complete().await.unwrap();
         ticks.next().await.unwrap().complete().await.unwrap();
     });

@@ -47,7 +47,7 @@ pub(crate) struct Wanted {
 }
 
 /// Result of an [`Every`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Upsert {
     /// No schedule had its name.
     Created,
@@ -55,7 +55,12 @@ pub enum Upsert {
     Unchanged,
     /// The schedule existed, and is changed. It stays enabled or disabled unless [`Every::enabled`]
     /// was called.
-    Changed,
+    Changed {
+        /// Occurrences that were claimed before, each with its number of attempts. They keep the
+        /// payload and the retries that they were made with: those that run and, if the times, the
+        /// kind and the lane stay, those that wait for another attempt.
+        claimed: Vec<(TimerId, u32)>,
+    },
     /// The version is not that of [`Every::expect`]; nothing was changed.
     Stale,
 }
@@ -65,7 +70,8 @@ pub enum Upsert {
 pub enum ScheduleUpdate {
     /// The schedule was switched or removed.
     Done {
-        /// Attempts that run still, each with its number: they are not interrupted.
+        /// Attempts that run still, each with its number: they are not interrupted. Of a schedule
+        /// that is enabled from now, also those that wait to be repeated.
         running: Vec<(TimerId, u32)>,
     },
     /// The schedule was so already.
@@ -196,8 +202,9 @@ impl Every {
     ///
     /// If its times, kind or lane change, pending occurrences are taken back, and the schedule
     /// begins anew from now; occurrences that were due until then and did not run are recorded as
-    /// [replaced](Reason::Replaced). Otherwise the schedule continues, and occurrences within the
-    /// next seconds may still have the old values.
+    /// [replaced](Reason::Replaced). Otherwise the schedule continues. Once this is answered, each
+    /// first attempt has the new payload and retries. Occurrences that were claimed before keep
+    /// the old ones, and are [named](Upsert::Changed).
     ///
     /// # Errors
     ///
@@ -368,7 +375,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             // A part of the backlog is recorded, which counts as a change.
             expect = expect.map(|version| version.map(|version| version + 1));
         }
-        Ok(made.map(|_| Upsert::Changed))
+        Ok(made.map(|claimed| Upsert::Changed { claimed }))
     })
 }
 
@@ -457,10 +464,10 @@ fn plain(old: &ScheduleRow) -> Change<'_> {
     Change { name: &old.name, expect, row: None, withdraw: None, skipped: &[] }
 }
 
-/// Makes a change, and returns the running attempts.
+/// Makes a change, and returns the timers that were claimed before.
 fn make(store: &mut dyn Store, change: &Change<'_>) -> Result<Tried<Vec<(TimerId, u32)>>> {
     Ok(match store.change(change)? {
-        Changed::Done { running, .. } => Tried::Done(running),
+        Changed::Done { claimed, .. } => Tried::Done(claimed),
         Changed::Stale => Tried::Stale,
     })
 }

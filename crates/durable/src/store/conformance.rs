@@ -136,6 +136,7 @@ cases! {
         a_batch_of_advances_is_answered_in_its_order
         an_advance_waits_for_what_is_unfinished
         a_disabled_schedule_does_not_advance
+        a_change_renews_what_was_never_claimed
         a_withdrawal_takes_back_what_is_pending
         a_withdrawal_names_what_runs
         a_withdrawal_records_what_was_attempted
@@ -309,7 +310,7 @@ impl<'a> Bench<'a> {
         let change =
             super::Change { name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
         let changed = self.store.change(&change).unwrap();
-        assert_eq!(changed, super::Changed::Done { version: 1, running: Vec::new() });
+        assert_eq!(changed, super::Changed::Done { version: 1, claimed: Vec::new() });
         row
     }
 

@@ -502,10 +502,21 @@ pub struct Change<'a> {
     pub expect: Option<u64>,
     /// Row that it becomes; `None` to remove it.
     pub row: Option<&'a ScheduleRow>,
-    /// Reason to take back pending timers; `None` to leave them.
+    /// Reason to take back pending timers; `None` to leave them, with the values of `row` if they
+    /// were never claimed.
     pub withdraw: Option<Reason>,
     /// Occurrences to record.
     pub skipped: &'a [Skip],
+}
+
+impl Change<'_> {
+    /// Returns an occurrence of the schedule by the new row, whose values pending timers get that
+    /// were never claimed; `None` if they are taken back, or the row's rule cannot be read.
+    pub(super) fn occurrence(&self) -> Option<NewTimer> {
+        let row = self.row.filter(|_| self.withdraw.is_none())?;
+        let rule = row.rule.as_ref().ok()?;
+        Some(NewTimer::occurrence(row, &rule.policies, Time::NEVER))
+    }
 }
 
 /// Result of a [`Change`].
@@ -515,8 +526,9 @@ pub enum Changed {
     Done {
         /// The schedule's version; of a removed one, the one it would have.
         version: u64,
-        /// Attempts of the schedule that still run: `(timer, attempt)`.
-        running: Vec<(TimerId, u32)>,
+        /// Timers of the schedule that were claimed before, with their numbers of attempts: those
+        /// that run and, without `withdraw`, those that wait for another attempt.
+        claimed: Vec<(TimerId, u32)>,
     },
     /// The schedule is not at the version that was expected; nothing was written.
     Stale,

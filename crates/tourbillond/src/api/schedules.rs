@@ -218,6 +218,9 @@ pub(crate) async fn get(
 /// Creates or replaces a schedule or one-shot.
 ///
 /// With `If-Match`, it replaces that version only.
+///
+/// Of a replaced schedule, each run that starts after the answer has the new definition. Runs that
+/// were claimed before keep the old one, through all their attempts; the answer names them.
 #[utoipa::path(
     put, path = "/v1/apps/{app}/schedules/{key}", tag = "schedules",
     operation_id = "put_schedule",

@@ -270,6 +270,7 @@ impl Found {
             disabled_by: disabled_by.filter(|_| !enabled),
             xtimer,
             last_runs: None,
+            claimed: Vec::new(),
         })
     }
 }

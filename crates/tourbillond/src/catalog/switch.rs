@@ -158,9 +158,14 @@ pub(super) fn after_a_write(has_written: bool, error: StoreError) -> StoreError 
 
 /// Returns the answer that names these attempts.
 pub(super) fn stopped(running: &[(TimerId, u32)]) -> Stopped {
+    Stopped { running: named(running) }
+}
+
+/// Names attempts as answers do.
+pub(super) fn named(attempts: &[(TimerId, u32)]) -> Vec<RunningAttempt> {
     let attempt = |(run, attempt): &(TimerId, u32)| RunningAttempt {
         run: run.to_string(),
         attempt: *attempt,
     };
-    Stopped { running: running.iter().map(attempt).collect() }
+    attempts.iter().map(attempt).collect()
 }

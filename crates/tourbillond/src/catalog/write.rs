@@ -6,7 +6,7 @@ use tourbillon_durable::{Created, Replacement, Time, TimerId, Upsert};
 use super::definition::{Plan, Times, check_key, payload};
 use super::error::{Conflict, Error, Result};
 use super::found::{Found, Slot};
-use super::switch::after_a_write;
+use super::switch::{after_a_write, named};
 use super::{Catalog, TRIES};
 use crate::callback::Trace;
 use crate::config::App;
@@ -29,12 +29,19 @@ pub(crate) struct Left {
     found: Found,
     /// Time of the look-up.
     now: Time,
+    /// Runs that keep the definition that was replaced, with their numbers of attempts.
+    claimed: Vec<(TimerId, u32)>,
 }
 
 impl Left {
+    fn new(written: Written, found: Found, now: Time) -> Self {
+        Self { written, found, now, claimed: Vec::new() }
+    }
+
     /// Returns it as the API shows it.
     pub(crate) fn view(&self, app: &str, key: &str) -> Result<Schedule> {
-        self.found.view(app, key, self.now).ok_or(Error::Unreadable)
+        let view = self.found.view(app, key, self.now).ok_or(Error::Unreadable)?;
+        Ok(Schedule { claimed: named(&self.claimed), ..view })
     }
 }
 
@@ -151,7 +158,7 @@ impl<'a> Draft<'a> {
         let stored = self.in_place_of(None, now)?;
         let (name, due, payload) = (self.name(), due(&stored), payload(&stored)?);
         let client = &catalog.client;
-        let left = |found, now| Some(Left { written: Written::Created, found, now });
+        let left = |found, now| Some(Left::new(Written::Created, found, now));
         // Another may make the other kind at the same time: who finds the other there steps back.
         let Times::Repeated(schedule) = &self.plan.times else {
             let once = client.once(&model::kind(self.app), due).id(id).name(&*name);
@@ -226,7 +233,7 @@ impl<'a> Draft<'a> {
                     let stored = self.in_place_of(found.stored(), now)?;
                     if found.is_of(&stored.definition) {
                         catalog.client.confirm().await?;
-                        return Ok(Left { written: Written::Unchanged, found, now });
+                        return Ok(Left::new(Written::Unchanged, found, now));
                     }
                     if matches!(found, Found::Over(_)) {
                         return Err(Conflict::Used.into());
@@ -289,12 +296,11 @@ impl<'a> Draft<'a> {
                         catalog.see_to_watch(of, new, old.as_ref(), now).await?;
                     }
                     let changed = self.upsert(catalog, schedule, payload, Some(version)).await?;
-                    if changed == Upsert::Changed
-                        && old.is_some_and(|old| is_watched(&old) && !is_watched(new))
-                    {
+                    let is_changed = matches!(changed, Upsert::Changed { .. });
+                    if is_changed && old.is_some_and(|old| is_watched(&old) && !is_watched(new)) {
                         catalog.end_watch(self.app, self.key).await;
                     }
-                    if changed == Upsert::Changed && row.paused.is_some() {
+                    if is_changed && row.paused.is_some() {
                         let followed = catalog.follow_pause(of, now).await;
                         followed.map_err(|error| after_a_write(true, error))?;
                     }
@@ -312,20 +318,20 @@ impl<'a> Draft<'a> {
                 _ => return Err(Conflict::OtherKind.into()),
             };
             let written = Written::Replaced;
-            match changed {
-                Upsert::Stale => {}
-                Upsert::Unchanged => return Ok(Left { written, found, now }),
-                _ => {
-                    let wrote = self.given(&found, &stored, &payload(&stored)?, version + 1);
-                    let (now, slot) = catalog.look(self.app, self.key).await?;
-                    // The version that another has made since is not the version of this answer.
-                    let found = match slot {
-                        Slot::Taken(found) if found.is_still(&wrote) => found,
-                        _ => wrote,
-                    };
-                    return Ok(Left { written, found, now });
-                }
-            }
+            let claimed = match changed {
+                Upsert::Stale => continue,
+                Upsert::Unchanged => return Ok(Left::new(written, found, now)),
+                Upsert::Created => Vec::new(),
+                Upsert::Changed { claimed } => claimed,
+            };
+            let wrote = self.given(&found, &stored, &payload(&stored)?, version + 1);
+            let (now, slot) = catalog.look(self.app, self.key).await?;
+            // The version that another has made since is not the version of this answer.
+            let found = match slot {
+                Slot::Taken(found) if found.is_still(&wrote) => found,
+                _ => wrote,
+            };
+            return Ok(Left { claimed, ..Left::new(written, found, now) });
         }
         Err(Conflict::Contended.into())
     }
@@ -346,7 +352,7 @@ impl<'a> Draft<'a> {
         }
         let replacement = Replacement::at(due).payload(payload).expect(timer.version);
         let is_given = catalog.give(timer.new.id, replacement).await?;
-        Ok(if is_given { Upsert::Changed } else { Upsert::Stale })
+        Ok(if is_given { Upsert::Changed { claimed: Vec::new() } } else { Upsert::Stale })
     }
 }
 

@@ -112,6 +112,10 @@ pub struct Schedule {
     /// Runs that ended last, the newest first, in lists that ask for them by `last_runs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_runs: Option<Vec<LastRun>>,
+    /// Runs that were claimed before the definition was replaced, in the answer to that alone. They
+    /// keep the callback and the policy for failed attempts that they were made with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claimed: Vec<RunningAttempt>,
 }
 
 /// Occurrences that are to come.
@@ -197,7 +201,8 @@ pub enum Note {
     Paused,
 }
 
-/// An attempt that is still running, and is not interrupted.
+/// An attempt that is still running, and is not interrupted; or the last one of a run that waits for
+/// another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunningAttempt {
     /// Identity of the run.

@@ -61,7 +61,7 @@ pub(super) fn a_change_needs_the_version_it_was_made_for(rig: &dyn Rig) {
         (set(None), set(Some(2)), set(Some(0))),
         (Changed::Stale, Changed::Stale, Changed::Stale)
     );
-    assert_eq!(set(Some(1)), Changed::Done { version: 2, running: Vec::new() });
+    assert_eq!(set(Some(1)), Changed::Done { version: 2, claimed: Vec::new() });
     assert_eq!(set(Some(1)), Changed::Stale);
     let found = bench.store.schedule("nightly").unwrap().1.unwrap();
     assert_eq!(found, ScheduleRow { version: 2, ..other });
@@ -189,11 +189,55 @@ pub(super) fn a_disabled_schedule_does_not_advance(rig: &dyn Rig) {
     let row = bench.scheduled("nightly", Duration::ZERO);
     let mut off = ScheduleRow { enabled: false, ..row.clone() };
     let changed = bench.store.change(&change(&off)).unwrap();
-    assert_eq!(changed, Changed::Done { version: 2, running: Vec::new() });
+    assert_eq!(changed, Changed::Done { version: 2, claimed: Vec::new() });
     off.version = 2;
     let next = row.next.unwrap() + SECOND;
     assert_eq!(bench.store.advance(&advance(&off, next)).unwrap(), Advanced::Stale);
     assert_eq!(bench.store.upcoming(LONG, Shards::ALL, 9).unwrap().schedules, []);
+}
+
+pub(super) fn a_change_renews_what_was_never_claimed(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (row, running) = with_occurrence(&mut bench);
+    let at = row.next.unwrap();
+    let timers = [1, 2, 3].map(|number| bench.occurrence(&row, at + SECOND * number, at - SECOND));
+    let [pending, retried, queued] = timers.each_ref().map(|timer| timer.id);
+    let advanced = Advance { timers: &timers, ..advance(&row, at + SECOND * 4) };
+    assert_eq!(bench.store.advance(&advanced).unwrap(), Advanced::Done);
+    assert!(bench.claim(retried).is_some());
+    assert_eq!(bench.finish(retried, 1, retry(LONG)), Finished::Accepted);
+    assert!(bench.claim(running).is_some());
+    let other = bench.insert(LONG);
+    let before = [running, retried, other].map(|id| bench.row(id).unwrap());
+
+    let policies = Policies {
+        retry: Retry::new(7, SECOND, LONG),
+        overlap: Overlap::Queue { at_most: 3 },
+        ..row.rule().unwrap().policies
+    };
+    let schedule = row.rule().unwrap().schedule.clone();
+    let rule = Ok(Rule::new(schedule, policies));
+    let new = ScheduleRow { payload: vec![8, 9], rule, next: Some(at + SECOND * 4), ..row };
+    let Changed::Done { version: 2, mut claimed } = bench.store.change(&change(&new)).unwrap()
+    else {
+        panic!("it was as it was read")
+    };
+    claimed.sort_unstable();
+    let mut expected = [(running, 1), (retried, 1)];
+    expected.sort_unstable();
+    assert_eq!(claimed, expected);
+    assert_eq!([running, retried, other].map(|id| bench.row(id).unwrap()), before);
+    for (id, of) in [(pending, &timers[0]), (queued, &timers[2])] {
+        let found = bench.row(id).unwrap();
+        let values = (&found.new.payload[..], found.new.retry, found.new.has_queue);
+        assert_eq!(values, (&[8, 9][..], Retry::new(7, SECOND, LONG), true));
+        assert_eq!((found.new.scheduled_for, found.version), (of.scheduled_for, 2));
+    }
+    assert_eq!(bench.claim(pending).unwrap().new.payload, [8, 9]);
+    // What has the values already keeps its version.
+    let again = ScheduleRow { version: 2, ..new };
+    bench.store.change(&change(&again)).unwrap();
+    assert_eq!(bench.row(queued).unwrap().version, 2);
 }
 
 pub(super) fn a_withdrawal_takes_back_what_is_pending(rig: &dyn Rig) {
@@ -212,7 +256,7 @@ pub(super) fn a_withdrawal_takes_back_what_is_pending(rig: &dyn Rig) {
     let withdraw = Some(Reason::Disabled);
     let off = Change { withdraw, skipped: &skips, ..change(&off) };
     let changed = bench.store.change(&off).unwrap();
-    assert_eq!(changed, Changed::Done { version: 2, running: Vec::new() });
+    assert_eq!(changed, Changed::Done { version: 2, claimed: Vec::new() });
     assert_eq!(bench.pending(), [other]);
     assert_eq!(bench.claim(due), None);
     let mut records = bench.records();
@@ -230,7 +274,7 @@ pub(super) fn a_withdrawal_names_what_runs(rig: &dyn Rig) {
     assert!(bench.claim(id).is_some());
     let withdraw = Some(Reason::Replaced);
     let changed = bench.store.change(&Change { withdraw, ..change(&row) }).unwrap();
-    assert_eq!(changed, Changed::Done { version: 2, running: vec![(id, 1)] });
+    assert_eq!(changed, Changed::Done { version: 2, claimed: vec![(id, 1)] });
     assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
 }
 
@@ -266,7 +310,7 @@ pub(super) fn what_runs_when_its_schedule_stops_does_not_run_again(rig: &dyn Rig
         let off = ScheduleRow { enabled: false, next: None, ..row.clone() };
         let withdraw = Some(Reason::Disabled);
         let changed = bench.store.change(&Change { withdraw, ..change(&off) }).unwrap();
-        assert_eq!(changed, Changed::Done { version: 2, running: vec![(id, 1)] });
+        assert_eq!(changed, Changed::Done { version: 2, claimed: vec![(id, 1)] });
         // Also if the schedule continues meanwhile.
         let on = ScheduleRow { version: 2, next: Some(at + LONG), ..row };
         bench.store.change(&change(&on)).unwrap();

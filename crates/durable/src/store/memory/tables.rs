@@ -263,7 +263,7 @@ impl Tables {
             }
         }
         let Some(row) = old.as_ref().or(change.row) else {
-            return Changed::Done { version, running: Vec::new() };
+            return Changed::Done { version, claimed: Vec::new() };
         };
         let timers: Vec<_> = self.of_schedule(row.id).cloned().collect();
         if let Some(reason) = change.withdraw {
@@ -277,10 +277,27 @@ impl Tables {
             let running = timers.iter().filter(|timer| timer.running.is_some());
             self.stopped.extend(running.map(|timer| (timer.new.id, reason)));
         }
+        if let Some(new) = change.occurrence() {
+            timers.iter().for_each(|timer| self.renew(timer.new.id, &new));
+        }
         self.skip(change.skipped, row, now);
-        let running = timers.iter().filter(|timer| timer.running.is_some());
-        let running = running.map(|timer| (timer.new.id, timer.attempt)).collect();
-        Changed::Done { version, running }
+        let claimed = self.of_schedule(row.id).filter(|timer| timer.attempt > 0);
+        let claimed = claimed.map(|timer| (timer.new.id, timer.attempt)).collect();
+        Changed::Done { version, claimed }
+    }
+
+    /// Gives a timer that was never claimed the values of a new definition.
+    fn renew(&mut self, id: TimerId, new: &NewTimer) {
+        let Some(timer) = self.timers.get_mut(&id).filter(|timer| timer.attempt == 0) else {
+            return;
+        };
+        let old = &mut timer.new;
+        let has_all = (&old.payload, old.retry, old.has_queue);
+        if has_all != (&new.payload, new.retry, new.has_queue) {
+            old.payload.clone_from(&new.payload);
+            (old.retry, old.has_queue) = (new.retry, new.has_queue);
+            timer.version += 1;
+        }
     }
 
     /// Counts the rows of a kind, at most `part` of them for each count.

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 
 use super::link::{Answer, Query, Session};
 use super::timers::{NewTimers, columns, insert_timers, record_cancelled};
-use super::values::{Id, Span, Stamp, big, mask};
+use super::values::{Id, Span, Stamp, big, int, mask};
 use crate::id::{SHARDS, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
@@ -150,6 +150,15 @@ const WITHDRAW: &str = concat!(
 const STOP: &str =
     "UPDATE tourbillon.timer SET stopped = $2::int2 WHERE schedule = $1 AND node IS NOT NULL";
 
+/// Gives timers that were never claimed the values of a new definition.
+const RENEW: &str = "
+    UPDATE tourbillon.timer
+    SET payload = $2, retry_attempts = $3, retry_first = $4, retry_longest = $5, has_queue = $6,
+        version = coalesce(version, 1) + 1
+    WHERE schedule = $1 AND attempt = 0
+        AND (payload, retry_attempts, retry_first, retry_longest, has_queue)
+            IS DISTINCT FROM ($2, $3, $4, $5, $6)";
+
 /// Writes records for occurrences without a timer or a record. As in an insert of timers, these are
 /// put together before.
 const SKIP: &str = "
@@ -257,15 +266,16 @@ async fn change_within(session: &mut impl Query, change: &Change<'_>) -> Answer<
     let (id, kind) = match (&old, change.row) {
         (Some((id, kind, _)), _) => (*id, &kind[..]),
         (None, Some(row)) => (row.id.into(), &row.kind[..]),
-        (None, None) => return Ok(Changed::Done { version: 1, running: Vec::new() }),
+        (None, None) => return Ok(Changed::Done { version: 1, claimed: Vec::new() }),
     };
-    let running = withdraw(session, id, change).await?;
+    let claimed = change_timers(session, id, change).await?;
     skip(session, (id, change.name, kind), change.skipped).await?;
-    Ok(Changed::Done { version: version.unsigned_abs(), running })
+    Ok(Changed::Done { version: version.unsigned_abs(), claimed })
 }
 
-/// Takes back pending timers if asked to; returns the running ones.
-async fn withdraw(
+/// Takes back pending timers if asked to, and otherwise renews those that were never claimed.
+/// Returns the others.
+async fn change_timers(
     session: &mut impl Query,
     schedule: Id,
     change: &Change<'_>,
@@ -275,14 +285,22 @@ async fn withdraw(
         session.write(WITHDRAW, &[&schedule, &reason.code()]).await?;
         session.write(STOP, &[&schedule, &reason.code()]).await?;
     }
-    let mut running = Vec::new();
+    let (mut claimed, mut is_new) = (Vec::new(), false);
     for row in rows {
-        if row.try_get(2)? {
-            let attempt: i32 = row.try_get(1)?;
-            running.push((row.try_get::<_, Id>(0)?.into(), attempt.unsigned_abs()));
+        let attempt: i32 = row.try_get(1)?;
+        is_new |= attempt == 0;
+        if row.try_get(2)? || change.withdraw.is_none() && attempt > 0 {
+            claimed.push((row.try_get::<_, Id>(0)?.into(), attempt.unsigned_abs()));
         }
     }
-    Ok(running)
+    if let Some(new) = change.occurrence().filter(|_| is_new) {
+        let (first, longest) = (Span(new.retry.first), Span(new.retry.longest));
+        let attempts = int(new.retry.attempts);
+        let params: super::link::Params<'_> =
+            &[&schedule, &new.payload, &attempts, &first, &longest, &new.has_queue];
+        session.write(RENEW, params).await?;
+    }
+    Ok(claimed)
 }
 
 /// The row is locked from here on: by a change, an advance, and whatever lets its queue continue.

@@ -64,6 +64,7 @@ fn no_statement_walks_a_table() {
         schedules::REMOVE,
         schedules::MOVE,
         schedules::OF_SCHEDULE,
+        schedules::RENEW,
         schedules::STOP,
         schedules::IS_TAKEN,
         schedules::FORGET_SKIP,

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::Answer;
 use super::timers::{self, DELETE, ENDED, GET, INSERT, exists, withdraw};
-use super::values::{Id, Stamp, big, schedule, schedule_columns, timer, timer_columns};
+use super::values::{Id, Stamp, big, micros, schedule, schedule_columns, timer, timer_columns};
 use crate::id::{SHARDS, ScheduleId, Shards, TimerId};
 use crate::record::Outcome;
 use crate::store::{
@@ -72,6 +72,13 @@ pub(super) const OF_SCHEDULE: &str = concat!(
 pub(super) const STOP: &str =
     "UPDATE tourbillon_timer SET stopped = ?2 WHERE schedule = ?1 AND node IS NOT NULL";
 
+pub(super) const RENEW: &str = "
+    UPDATE tourbillon_timer SET payload = ?2, retry_attempts = ?3, retry_first = ?4,
+        retry_longest = ?5, has_queue = ?6, version = version + 1
+    WHERE schedule = ?1 AND attempt = 0
+        AND (payload, retry_attempts, retry_first, retry_longest, has_queue)
+            <> (?2, ?3, ?4, ?5, ?6)";
+
 /// Condition that an occurrence is a timer or recorded.
 pub(super) const IS_TAKEN: &str = "
     SELECT EXISTS (SELECT 1 FROM tourbillon_timer WHERE schedule = ?1 AND scheduled_for = ?2)
@@ -135,7 +142,7 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
         }
     }
     let Some(row) = old.as_ref().or(change.row) else {
-        return Ok(Changed::Done { version, running: Vec::new() });
+        return Ok(Changed::Done { version, claimed: Vec::new() });
     };
     let timers = of_schedule(connection, row.id)?;
     if let Some(reason) = change.withdraw {
@@ -148,10 +155,29 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
         }
         connection.prepare_cached(STOP)?.execute(params![Id::from(row.id), reason.code()])?;
     }
+    if let Some(new) = change.occurrence() {
+        renew(connection, row.id, &new)?;
+    }
     skip(connection, now, change.skipped, row)?;
-    let running = timers.iter().filter(|timer| timer.running.is_some());
-    let running: Vec<(TimerId, u32)> = running.map(|timer| (timer.new.id, timer.attempt)).collect();
-    Ok(Changed::Done { version, running })
+    let is_claimed =
+        |timer: &&Timer| timer.running.is_some() || change.withdraw.is_none() && timer.attempt > 0;
+    let claimed = timers.iter().filter(is_claimed);
+    let claimed: Vec<(TimerId, u32)> = claimed.map(|timer| (timer.new.id, timer.attempt)).collect();
+    Ok(Changed::Done { version, claimed })
+}
+
+/// Gives timers that were never claimed the values of a new definition.
+fn renew(connection: &Connection, id: ScheduleId, new: &NewTimer) -> Answer<()> {
+    let NewTimer { payload, retry, has_queue, .. } = new;
+    connection.prepare_cached(RENEW)?.execute(params![
+        Id::from(id),
+        payload,
+        retry.attempts.min(i32::MAX as u32),
+        micros(retry.first),
+        micros(retry.longest),
+        has_queue,
+    ])?;
+    Ok(())
 }
 
 /// Writes `row` by [`CREATE`] or [`REPLACE`], with this version.
