@@ -11,6 +11,8 @@ mod schedules;
 #[cfg(test)]
 mod tests;
 mod ticket;
+#[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
+mod within;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,8 +25,6 @@ use async_channel::{Receiver, Sender};
 #[cfg(test)]
 pub(crate) use backfill::backfill;
 pub use backfill::{Backfill, Backfilled};
-#[cfg(feature = "sqlx-0_8")]
-pub use once::Uncommitted;
 pub use once::{Created, Once};
 pub use replacement::Replacement;
 pub use revive::Revival;
@@ -36,6 +36,8 @@ pub(crate) use run_now::run_now;
 pub use schedules::{Every, ScheduleUpdate, Upsert};
 #[cfg(test)]
 pub(crate) use schedules::{Wanted, enable, pause, stop, upsert};
+#[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
+pub use within::Uncommitted;
 
 use self::notices::Notices;
 use self::queue::{Notice, Queue, Role, Work};
@@ -92,7 +94,7 @@ pub struct Client {
     /// Longest time that a call of this clone waits for its answer.
     deadline: Duration,
     /// Schema of the store's tables, if it has one.
-    #[cfg(feature = "sqlx-0_8")]
+    #[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
     schema: Option<Arc<str>>,
 }
 
@@ -150,7 +152,7 @@ impl Client {
         let client = Self {
             handle: Arc::new(Handle(queue.clone())),
             deadline: DEADLINE,
-            #[cfg(feature = "sqlx-0_8")]
+            #[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
             schema: stores.first().and_then(|store| store.schema()).map(Arc::from),
         };
         let roles = std::iter::once(Role::Writer).chain(std::iter::repeat(Role::Reader));

@@ -250,7 +250,7 @@ impl Builder {
         };
         timer.start().map_err(unavailable)?;
         let options = self.options;
-        #[cfg(feature = "sqlx-0_8")]
+        #[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
         let options = Options { schema: store.schema().map(Arc::from), ..options };
         let shared = Shared::new(options, timer);
         let (alive, ended) = async_channel::bounded(1);

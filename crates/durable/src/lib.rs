@@ -20,7 +20,7 @@ mod threads;
 mod time;
 mod trace;
 
-#[cfg(feature = "sqlx-0_8")]
+#[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
 pub use client::Uncommitted;
 pub use client::{
     Backfill, Backfilled, Client, Created, Every, Once, Replacement, Revival, RunNow,
@@ -29,7 +29,7 @@ pub use client::{
 pub use engine::{Builder, Engine};
 pub use error::{StoreError, StoreErrorKind};
 pub use id::{Fence, Lease, NodeId, SHARDS, ScheduleId, Shards, TimerId};
-#[cfg(feature = "sqlx-0_8")]
+#[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
 pub use node::CompleteError;
 pub use node::{EndError, Ended, Fire, Key, Stats, Worker};
 pub use policy::{Missed, Overlap, Policies, PolicyError, Retry};

@@ -23,7 +23,7 @@ pub(crate) use claimer::run as run_claimer;
 #[cfg(test)]
 pub(crate) use claimer::{Next, begin, call};
 pub(crate) use clock::DbClock;
-#[cfg(feature = "sqlx-0_8")]
+#[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
 pub use fire::CompleteError;
 pub(crate) use fire::clean;
 pub use fire::{EndError, Ended, Fire, Key};

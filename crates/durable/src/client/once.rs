@@ -3,13 +3,9 @@
 use std::time::SystemTime;
 
 use super::Client;
-#[cfg(feature = "sqlx-0_8")]
-use super::Notice;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
 use crate::policy::Retry;
-#[cfg(feature = "sqlx-0_8")]
-use crate::store::postgres::sqlx_0_8::{insert, tables};
 use crate::store::{Inserted, NewTimer, Result};
 use crate::time::Time;
 
@@ -137,51 +133,6 @@ impl Once {
         self.timer
     }
 
-    /// Makes the timer in a transaction of sqlx, in the client's database: it is there once that
-    /// commits, and never was if that is rolled back.
-    ///
-    /// A `due` before now becomes the time of the transaction's start. If the answer to a commit
-    /// was lost and the transaction is repeated, it makes a second timer unless the timer has a
-    /// [name](Self::name) or an [id chosen by the caller](Self::id).
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](StoreErrorKind::Invalid) as for [`create`](Self::create), or if the client's
-    /// store is not on PostgreSQL; the transaction is then as it was. After any
-    /// other error it can only be rolled back.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, it may have made the timer in the transaction: roll that back.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::{Duration, SystemTime};
-    /// # use sqlx_0_8 as sqlx;
-    /// # async fn bill(pool: sqlx::PgPool, client: tourbillon_durable::Client)
-    /// # -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut transaction = pool.begin().await?;
-    /// sqlx::query("INSERT INTO bill (number) VALUES (42)").execute(&mut *transaction).await?;
-    /// let in_a_week = SystemTime::now() + Duration::from_secs(7 * 86_400);
-    /// let reminder = client.once("bill.remind", in_a_week).name("bill-42");
-    /// let reminder = reminder.create_in(&mut transaction).await?;
-    /// transaction.commit().await?;
-    /// reminder.committed();
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "sqlx-0_8")]
-    pub async fn create_in(
-        self,
-        transaction: &mut sqlx_0_8::Transaction<'_, sqlx_0_8::Postgres>,
-    ) -> Result<Uncommitted> {
-        let (client, timer) = self.checked()?;
-        let tables = tables(client.schema.as_deref())?;
-        let created = created(timer.id, insert(transaction, &tables, &timer).await?);
-        Ok(Uncommitted { client, timer, created })
-    }
-
     /// Makes the timer.
     ///
     /// # Errors
@@ -195,7 +146,7 @@ impl Once {
     }
 
     /// Returns the timer and the client that makes it.
-    fn checked(self) -> Result<(Client, NewTimer)> {
+    pub(super) fn checked(self) -> Result<(Client, NewTimer)> {
         let Self { client, timer, .. } = self;
         check(&timer.kind, timer.name.as_deref(), &timer.payload)?;
         check_lane(timer.lane.as_deref())?;
@@ -204,41 +155,10 @@ impl Once {
 }
 
 /// Returns the result of an insert of a timer with this id.
-fn created(id: TimerId, inserted: Inserted) -> Created {
+pub(super) fn created(id: TimerId, inserted: Inserted) -> Created {
     match inserted {
         Inserted::Created => Created::Created(id),
         Inserted::Exists(other) => Created::Exists(other),
-    }
-}
-
-/// A timer that was made in a transaction of the caller's.
-///
-/// Once that has committed, [`committed`](Self::committed) has nodes take note of it. Without that
-/// call, a timer that is due within a second is late by up to half a second, until a scan finds it.
-#[cfg(feature = "sqlx-0_8")]
-#[derive(Debug)]
-#[must_use = "nodes take note of the timer once `committed` is called"]
-pub struct Uncommitted {
-    client: Client,
-    timer: NewTimer,
-    created: Created,
-}
-
-#[cfg(feature = "sqlx-0_8")]
-impl Uncommitted {
-    /// Returns whether the timer is new, and its id.
-    pub fn created(&self) -> Created {
-        self.created
-    }
-
-    /// Notifies nodes of the timer, if it is new and due within a second. Does not wait for that.
-    ///
-    /// Called after the commit: before, nodes look for a timer that is not there yet.
-    pub fn committed(self) -> Created {
-        if let Created::Created(_) = self.created {
-            self.client.notify(Notice::Made(self.timer));
-        }
-        self.created
     }
 }
 

@@ -12,6 +12,7 @@ use crate::time::Time;
 const BATCH: usize = 1_000;
 
 /// Timer that nodes may have to be notified of.
+#[derive(Debug)]
 pub(super) enum Notice {
     /// A timer that nodes of other processes do not expect then.
     Due(TimerId, Time),

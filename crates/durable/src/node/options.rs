@@ -43,7 +43,7 @@ pub(crate) struct Options {
     /// Number of threads that claim, each with a connection.
     pub(crate) connections: usize,
     /// Schema of the store's tables, if it has one.
-    #[cfg(feature = "sqlx-0_8")]
+    #[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
     pub(crate) schema: Option<std::sync::Arc<str>>,
 }
 
@@ -66,7 +66,7 @@ impl Default for Options {
             maintenance_interval: Duration::from_secs(2),
             pause: Duration::from_millis(100),
             connections: 1,
-            #[cfg(feature = "sqlx-0_8")]
+            #[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
             schema: None,
         }
     }

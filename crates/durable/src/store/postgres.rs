@@ -7,15 +7,15 @@
 //!
 //! # In a transaction of the caller's
 //!
-//! Inserts in a caller's transaction become visible with the caller's own writes, or not at all.
+//! Writes in a caller's transaction become visible with the caller's own, or not at all.
 //!
-//! | transaction of | a timer | an attempt's end |
-//! |---|---|---|
-//! | `sqlx` (feature `sqlx-0_8`) | `Once::create_in` | `Fire::complete_in` |
-//! | `tokio_postgres` | [`Tables::insert`] | [`Tables::finish`] |
-//! | anything else | `SELECT tourbillon.once(..)` | `SELECT tourbillon.complete(..)` |
+//! | transaction of | a timer | no timer of that name | another time | an attempt's end |
+//! |---|---|---|---|---|
+//! | `sqlx` (feature `sqlx-0_8` or `sqlx-0_9`) | `Once::create_in` | `Client::cancel_in` | `Client::reschedule_in` | `Fire::complete_in` |
+//! | `tokio_postgres` | [`Tables::insert`] | [`Tables::cancel`] | [`Tables::reschedule`] | [`Tables::finish`] |
+//! | anything else, `SELECT tourbillon.` | `once(..)` | `cancel(..)` | `reschedule(..)` | `complete(..)` |
 //!
-//! `docs/POSTGRES.md` has the parameters of the two functions, and why the transaction of an
+//! `docs/POSTGRES.md` has the parameters of the functions, and why the transaction of an
 //! attempt that is no longer the node's cannot commit, unless the call is within a savepoint.
 
 mod address;
@@ -36,8 +36,8 @@ mod plain;
 mod schedules;
 mod schema;
 mod server;
-#[cfg(feature = "sqlx-0_8")]
-pub(crate) mod sqlx_0_8;
+#[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
+pub(crate) mod sqlx;
 #[cfg(test)]
 mod statements;
 mod tables;
@@ -56,6 +56,8 @@ use tokio::time::Instant;
 use self::link::{Answer, Link, PATIENCE, Query, Session, blocking};
 pub use self::schema::SCHEMA;
 use self::server::{Backend, Server};
+#[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
+pub use self::sqlx::SqlxTransaction;
 pub use self::tables::Tables;
 use self::values::Span;
 use super::{

@@ -2,9 +2,11 @@
 //!
 //! # In a transaction of the caller's
 //!
-//! [`insert`] and [`finish`] do the same as [`Store::insert`] and [`Store::finish`], within a
-//! transaction that the caller has begun on its connection to the same file. Their writes become
-//! visible with the caller's own, or not at all.
+//! [`insert`], [`cancel`], [`reschedule`] and [`finish`] do the same as [`Store::insert`],
+//! [`Store::cancel`], [`Store::reschedule`] and [`Store::finish`], within a transaction that the
+//! caller has begun on its connection to the same file. Their writes become visible with the
+//! caller's own, or not at all. The file has one writer at a time, so that transaction holds up
+//! every node: end it soon.
 
 mod failure;
 mod gate;
@@ -28,7 +30,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use self::link::Link;
-pub use self::within::{finish, insert};
+pub use self::within::{cancel, finish, insert, reschedule};
 use super::{
     Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, End, Filled, Finished,
     Held, Hits, Inserted, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo,

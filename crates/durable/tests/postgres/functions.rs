@@ -283,7 +283,14 @@ fn the_functions_call_nothing_of_the_callers_path() {
     for sql in ["SELECT now()", "SELECT set_bit(''::bytea, 0, 0)"] {
         assert_eq!(client.batch_execute(sql).unwrap_err().code().unwrap().code(), "P0001");
     }
-    client.batch_execute("SELECT tourbillon.once('mail', 'infinity')").unwrap();
+    for call in [
+        "once('mail', 'infinity', name => 'bill')",
+        "reschedule('bill', 'infinity')",
+        "cancel('bill')",
+        "cancel('bill')",
+    ] {
+        client.batch_execute(&format!("SELECT tourbillon.{call}")).unwrap();
+    }
     assert_eq!(complete(&mut client, lease, id), Ok(()));
 }
 
@@ -301,6 +308,7 @@ fn what_no_row_can_have_is_refused_as_invalid() {
         ("once('mail', 'infinity', retry_attempts => NULL)", "22023"),
         ("once('mail', 'infinity', retry_first => '-1 s')", "22023"),
         ("once('mail', 'infinity', retry_longest => '-1 s')", "22023"),
+        ("reschedule('bill', NULL)", "22023"),
         (&*format!("complete({attempt}, NULL)"), "22023"),
         (&*format!("complete({attempt}, repeat('x', 8193))"), "22023"),
         (&*format!("complete({attempt}, repeat('x', 8192))"), "TB001"),

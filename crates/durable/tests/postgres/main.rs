@@ -1,6 +1,7 @@
 //! The store on PostgreSQL, on a real cluster: `ci/durable-postgres.sh`, in the repository,
 //! makes one.
 
+mod by_name;
 mod cluster;
 mod connections;
 mod events;

@@ -94,9 +94,9 @@ fn a_timer_is_there_if_the_transaction_commits() {
             let due = SystemTime::now() + LONG;
             let once = client.once("bill.remind", due).name("bill").payload("2");
             let made = once.clone().create_in(&mut transaction).await.unwrap();
-            let Created::Created(id) = made.created() else { panic!("{made:?}") };
+            let Created::Created(id) = made.answer() else { panic!("{made:?}") };
             let again = once.clone().create_in(&mut transaction).await.unwrap();
-            assert_eq!(again.created(), Created::Exists(id));
+            assert_eq!(again.answer(), Created::Exists(id));
             assert_eq!(store.timers(&TimerQuery::new()).unwrap(), []);
             if commits {
                 transaction.commit().await.unwrap();

@@ -13,7 +13,7 @@ use tourbillon_durable::store::{
 };
 use tourbillon_durable::{
     Client, Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, ScheduleUpdate,
-    StoreErrorKind, TimerId,
+    StoreErrorKind, Time, TimerId,
 };
 
 use crate::cluster::Database;
@@ -209,7 +209,7 @@ fn a_change_records_what_was_made_while_it_waited_for_its_schedule() {
         });
         match removed {
             Ok(removed) => {
-                break assert_eq!(removed, Changed::Done { version: 2, running: Vec::new() });
+                break assert_eq!(removed, Changed::Done { version: 2, claimed: Vec::new() });
             }
             Err(error) => {
                 // On a slow machine the change may have waited for too long.
@@ -277,5 +277,7 @@ fn the_futures_are_send() {
     fn check(tables: &Tables, transaction: &Transaction<'_>, lease: Lease) {
         is_send(tables.insert(transaction, &[]));
         is_send(tables.finish(transaction, lease, &[]));
+        is_send(tables.cancel(transaction, ""));
+        is_send(tables.reschedule(transaction, "", Time::NEVER));
     }
 }

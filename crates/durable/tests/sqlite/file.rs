@@ -4,7 +4,7 @@ use std::slice::from_ref;
 use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, TransactionBehavior};
-use tourbillon_durable::store::sqlite::{finish, insert};
+use tourbillon_durable::store::sqlite::{cancel, finish, insert, reschedule};
 use tourbillon_durable::store::{
     Advance, Advanced, End, Finished, How, Inserted, NewTimer, RecordQuery, Sqlite, Store,
     TimerQuery, TimerUpdate,
@@ -139,6 +139,61 @@ fn a_timer_is_made_with_the_callers_transaction_or_not_at_all() {
         }
         assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), expected);
     }
+}
+
+#[test]
+fn a_timer_is_rescheduled_and_taken_back_with_the_callers_transaction_or_not_at_all() {
+    let folder = Folder::new();
+    let mut store = Sqlite::open(folder.file()).unwrap();
+    let mut own = Connection::open(folder.file()).unwrap();
+    let bill = NewTimer { name: Some("bill-42".to_owned()), ..timer() };
+    store.insert(from_ref(&bill)).unwrap();
+    let later = bill.scheduled_for + LONG;
+    for is_kept in [false, true] {
+        let transaction = own.transaction().unwrap();
+        assert_eq!(reschedule(&transaction, "bill-42", later).unwrap(), TimerUpdate::Done);
+        if is_kept {
+            transaction.commit().unwrap();
+        } else {
+            transaction.rollback().unwrap();
+        }
+        let found = store.find("bill-42").unwrap().unwrap();
+        assert_eq!(found.new.scheduled_for == later, is_kept);
+    }
+    for is_kept in [false, true] {
+        let transaction = own.transaction().unwrap();
+        assert_eq!(cancel(&transaction, "bill-42").unwrap(), TimerUpdate::Done);
+        assert_eq!(cancel(&transaction, "bill-42").unwrap(), TimerUpdate::Gone);
+        if is_kept {
+            transaction.commit().unwrap();
+        } else {
+            transaction.rollback().unwrap();
+        }
+        assert_eq!(store.find("bill-42").unwrap().is_none(), is_kept);
+    }
+    assert_eq!(store.records(&RecordQuery::new()).unwrap()[0].outcome, Outcome::Cancelled);
+}
+
+#[test]
+fn what_runs_is_neither_rescheduled_nor_taken_back_with_the_callers_transaction() {
+    let folder = Folder::new();
+    let mut store = Sqlite::open(folder.file()).unwrap();
+    let mut own = Connection::open(folder.file()).unwrap();
+    let bill = NewTimer { name: Some("bill-42".to_owned()), ..timer() };
+    store.insert(from_ref(&bill)).unwrap();
+    let lease = Lease { node: NodeId::new(), epoch: 1 };
+    store.join(lease, LONG).unwrap();
+    let transaction = own.transaction().unwrap();
+    // It has read before another writes.
+    transaction.query_row("SELECT count(*) FROM tourbillon_timer", (), |_| Ok(())).unwrap();
+    assert_eq!(store.claim(lease, &[bill.id]).unwrap().timers.len(), 1);
+    assert_eq!(kind(cancel(&transaction, "bill-42")), StoreErrorKind::Conflict);
+    drop(transaction);
+    let transaction = own.transaction().unwrap();
+    let running = TimerUpdate::Running { attempt: 1 };
+    assert_eq!(cancel(&transaction, "bill-42").unwrap(), running);
+    let moved = reschedule(&transaction, "bill-42", bill.due + LONG);
+    assert_eq!(moved.unwrap(), running);
 }
 
 #[test]

@@ -217,6 +217,109 @@ BEGIN
         MESSAGE = 'conflicting timers came and went at every try';
 END $$;
 
+-- Says why the timer of this name was not changed; nothing if it is pending again.
+CREATE FUNCTION tourbillon.unchanged(
+    name text,
+    OUT answer text,
+    OUT timer uuid,
+    OUT attempt integer
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    SELECT CASE WHEN t.node IS NOT NULL THEN 'running' END, t.id, t.attempt
+    INTO answer, timer, attempt
+    FROM tourbillon.timer AS t WHERE t.schedule IS NULL AND t.name = unchanged.name;
+    IF NOT FOUND THEN
+        answer := 'gone';
+    END IF;
+    IF answer IS NOT NULL THEN
+        -- A commit that waits as long as the commit that was read had to.
+        PERFORM pg_logical_emit_message(true, 'tourbillon', '');
+    END IF;
+END $$;
+
+-- Takes back the timer of this name that belongs to no schedule. `answer` is `done`: once this has
+-- committed, no attempt starts; `running`, with the number of the attempt: nothing is changed; or
+-- `gone`: there is none.
+CREATE FUNCTION tourbillon.cancel(
+    name text,
+    OUT answer text,
+    OUT timer uuid,
+    OUT attempt integer
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    ended record;
+BEGIN
+    FOR round IN 1..5 LOOP
+        -- A row whose claim it waited for is locked, though it is not deleted. What undoes this block
+        -- unlocks the row, so that the attempt can end meanwhile.
+        BEGIN
+            DELETE FROM tourbillon.timer AS t
+            WHERE t.schedule IS NULL AND t.name = cancel.name AND t.node IS NULL
+            RETURNING t.id, t.name, t.kind, t.scheduled_for, t.attempt, t.failures, t.detail
+            INTO ended;
+            IF NOT FOUND THEN
+                RAISE no_data_found;
+            END IF;
+            INSERT INTO tourbillon.history
+                (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason,
+                 detail, node, recorded)
+            VALUES (ended.id, NULL, ended.name, ended.kind, ended.scheduled_for, ended.attempt,
+                    ended.failures, 4, 6, coalesce(ended.detail, ''), NULL, now())
+            ON CONFLICT DO NOTHING;
+            timer := ended.id;
+            answer := CASE WHEN FOUND THEN 'done' ELSE 'gone' END;
+            RETURN;
+        EXCEPTION WHEN no_data_found THEN
+            NULL;
+        END;
+        SELECT * INTO answer, timer, attempt FROM tourbillon.unchanged(name);
+        IF answer IS NOT NULL THEN
+            RETURN;
+        END IF;
+    END LOOP;
+    RAISE serialization_failure USING
+        MESSAGE = 'the timer is claimed and handed back again and again';
+END $$;
+
+-- Gives the timer of this name that belongs to no schedule another time, and holds it at 'infinity'.
+-- Answers as `cancel` does.
+CREATE FUNCTION tourbillon.reschedule(
+    name text,
+    at timestamptz,
+    OUT answer text,
+    OUT timer uuid,
+    OUT attempt integer
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF at IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'a time is missing';
+    END IF;
+    FOR round IN 1..5 LOOP
+        BEGIN
+            UPDATE tourbillon.timer AS t
+            SET scheduled_for = at, version = coalesce(t.version, 1) + 1,
+                due = greatest(at, now(), CASE
+                    WHEN t.lane IS NOT NULL AND t.due = 'infinity' THEN t.due
+                END)
+            WHERE t.schedule IS NULL AND t.name = reschedule.name AND t.node IS NULL
+            RETURNING t.id INTO timer;
+            IF NOT FOUND THEN
+                RAISE no_data_found;
+            END IF;
+            answer := 'done';
+            RETURN;
+        EXCEPTION WHEN no_data_found THEN
+            NULL;
+        END;
+        SELECT * INTO answer, timer, attempt FROM tourbillon.unchanged(name);
+        IF answer IS NOT NULL THEN
+            RETURN;
+        END IF;
+    END LOOP;
+    RAISE serialization_failure USING
+        MESSAGE = 'the timer is claimed and handed back again and again';
+END $$;
+
 -- Ends the occurrence of an attempt: it succeeded. Fails if the attempt is not under way (TB001), or
 -- if its timer was inserted by other means and has a record already (TB002), and with it the
 -- transaction.

@@ -1,12 +1,20 @@
-//! Timers made, and attempts ended, in a transaction of the caller's.
+//! Timers made and changed, and attempts ended, in a transaction of the caller's.
 
 use tokio_postgres::{Row, Transaction};
 
 use super::link::{Answer, Failure, Params, Query};
 use super::tables::Tables;
+use super::values::Stamp;
 use super::{attempts, timers};
-use crate::id::Lease;
-use crate::store::{End, Finished, Inserted, NewTimer, Result};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::id::{Lease, TimerId};
+use crate::store::{End, Finished, Inserted, NewTimer, Result, TimerUpdate};
+use crate::time::Time;
+
+pub(super) const CANCEL: &str = "SELECT answer, timer::text, attempt FROM tourbillon.cancel($1)";
+
+pub(super) const RESCHEDULE: &str =
+    "SELECT answer, timer::text, attempt FROM tourbillon.reschedule($1, $2)";
 
 /// # In a transaction of the caller's
 impl Tables {
@@ -64,6 +72,83 @@ impl Tables {
         let accepted = attempts::end(&mut Within(transaction, self), lease, ends).await;
         Ok(attempts::answers(ends, &accepted.map_err(Failure::unwritten)?))
     }
+
+    /// Takes back the timer of this name that belongs to no schedule, in a transaction of the
+    /// caller's, as [`Store::cancel`](crate::Store::cancel) does: "the bill is paid" and "no
+    /// reminder" are one commit.
+    ///
+    /// [`Done`](TimerUpdate::Done) is final from the commit on: no attempt starts. Until then none
+    /// starts either, and nodes pass over the timer; other timers wait for nothing. If an attempt
+    /// runs, the answer is [`Running`](TimerUpdate::Running), and the attempt is not held up.
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict`](StoreErrorKind::Conflict) also for a serialization failure of the caller's
+    /// transaction, which is to be repeated as a whole. After an error it can only be rolled back.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn paid(database: &mut tokio_postgres::Client)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// use tourbillon_durable::store::postgres::Tables;
+    ///
+    /// let transaction = database.transaction().await?;
+    /// transaction.execute("UPDATE bill SET paid = true WHERE number = 42", &[]).await?;
+    /// Tables::default().cancel(&transaction, "bill-42").await?;
+    /// transaction.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn cancel(&self, transaction: &Transaction<'_>, name: &str) -> Result<TimerUpdate> {
+        Ok(self.change(transaction, CANCEL, &[&name]).await?.0)
+    }
+
+    /// Gives the timer of this name that belongs to no schedule another time, in a transaction of
+    /// the caller's, as [`Store::reschedule`](crate::Store::reschedule) does. The rest is as for
+    /// [`cancel`](Self::cancel): once [`Done`](TimerUpdate::Done) is committed, no attempt starts
+    /// for the old time.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`cancel`](Self::cancel).
+    pub async fn reschedule(
+        &self,
+        transaction: &Transaction<'_>,
+        name: &str,
+        to: Time,
+    ) -> Result<TimerUpdate> {
+        Ok(self.change(transaction, RESCHEDULE, &[&name, &Stamp(to)]).await?.0)
+    }
+
+    async fn change(
+        &self,
+        transaction: &Transaction<'_>,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<(TimerUpdate, Option<TimerId>)> {
+        let changed = async {
+            let rows = Within(transaction, self).write(sql, params).await?;
+            Ok(update(rows[0].try_get(0)?, rows[0].try_get(1)?, rows[0].try_get(2)?)?)
+        };
+        changed.await.map_err(Failure::unwritten)
+    }
+}
+
+/// Reads the answer of the functions that change a timer.
+pub(super) fn update(
+    answer: &str,
+    id: Option<&str>,
+    attempt: Option<i32>,
+) -> Result<(TimerUpdate, Option<TimerId>)> {
+    let unreadable = |error| StoreError::new(StoreErrorKind::Schema, error);
+    let id = id.map(str::parse).transpose().map_err(unreadable)?;
+    let update = match (answer, attempt) {
+        ("done", _) => TimerUpdate::Done,
+        ("running", Some(attempt)) => TimerUpdate::Running { attempt: attempt.unsigned_abs() },
+        _ => TimerUpdate::Gone,
+    };
+    Ok((update, id))
 }
 
 /// Statements in a transaction of the caller's.

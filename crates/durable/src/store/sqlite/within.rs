@@ -1,10 +1,11 @@
-//! Timers made, and attempts ended, in a transaction of the caller's.
+//! Timers made and changed, and attempts ended, in a transaction of the caller's.
 
 use rusqlite::Transaction;
 
 use super::{link, schema, timers};
 use crate::id::Lease;
-use crate::store::{End, Finished, Inserted, NewTimer, Result};
+use crate::store::{End, Finished, Inserted, NewTimer, Reschedule, Result, TimerUpdate};
+use crate::time::Time;
 
 /// Inserts timers in a transaction of the caller's, as [`Store::insert`](crate::Store::insert)
 /// does. The tables have to be in its database: [`Sqlite::open`](super::Sqlite::open) makes them.
@@ -31,6 +32,39 @@ use crate::store::{End, Finished, Inserted, NewTimer, Result};
 pub fn insert(transaction: &Transaction<'_>, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
     schema::check(transaction)?;
     Ok(timers::insert(transaction, link::wall_now(), timers)?)
+}
+
+/// Takes back the timer of this name that belongs to no schedule, in the caller's transaction, as
+/// [`Store::cancel`](crate::Store::cancel) does: "the bill is paid" and "no reminder" are one
+/// commit. [`Done`](TimerUpdate::Done) is final from that commit on.
+///
+/// # Errors
+///
+/// [`Conflict`](crate::StoreErrorKind::Conflict) if another has written since the transaction's
+/// first read: roll it back, and repeat it. One that begins as `Immediate` has no such error.
+pub fn cancel(transaction: &Transaction<'_>, name: &str) -> Result<TimerUpdate> {
+    schema::check(transaction)?;
+    Ok(match timers::find(transaction, name)? {
+        Some(timer) => timers::cancel(transaction, link::wall_now(), timer.new.id)?,
+        None => TimerUpdate::Gone,
+    })
+}
+
+/// Gives the timer of this name that belongs to no schedule another time, in the caller's
+/// transaction, as [`Store::reschedule`](crate::Store::reschedule) does.
+///
+/// # Errors
+///
+/// The errors of [`cancel`].
+pub fn reschedule(transaction: &Transaction<'_>, name: &str, to: Time) -> Result<TimerUpdate> {
+    schema::check(transaction)?;
+    Ok(match timers::find(transaction, name)? {
+        Some(timer) => {
+            let reschedule = Reschedule::new(timer.new.id, to);
+            timers::reschedule(transaction, link::wall_now(), &reschedule)?
+        }
+        None => TimerUpdate::Gone,
+    })
 }
 
 /// Ends attempts in the caller's transaction, like [`Store::finish`](crate::Store::finish), except
