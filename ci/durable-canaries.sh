@@ -33,7 +33,7 @@ seek() {
     [ -n "$list" ] || { echo "the list of canaries is empty"; exit 1; }
     # The simulation needs no database and no runtime, and this crate once: most of what is built.
     [ "$2" != simulate ] || sed -i '/^\[dev-dependencies\]/,/^\[/ {
-            /^\(rusqlite\|smol\|sqlx-0_8\|tokio\|tourbillon-durable\) = /d
+            /^\(rusqlite\|smol\|sqlx-0_[89]\|tokio\|tourbillon-durable\) = /d
         }' "$tree/crates/durable/Cargo.toml"
     local -x CARGO_TARGET_DIR=$PWD/target/canaries/build
     "$2" "$tree"

@@ -15,12 +15,19 @@ version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$manifest")
 export CARGO_TARGET_DIR=target/msrv
 packages=("${@/#/--package=}")
 [ $# -gt 0 ] || packages=(--package tourbillon "${crates[@]}")
+features=(--all-features)
+if [[ " $* " = *" tourbillon-durable "* ]]; then
+    # All but one, whose dependency has a minimum Rust of its own.
+    mapfile -t features < <(sed -n '/^\[features\]/,/^\[dep/s/^\([a-z0-9_-]*\) = .*/\1/p' \
+        crates/durable/Cargo.toml | grep -vx -e default -e sqlx-0_9)
+    features=("${features[@]/#/--features=tourbillon-durable/}")
+fi
 
 # Newer than Debian's.
 [ "$manifest" != "$own" ] || [ -z "${TOURBILLON_INSTALL:-}" ] || ! command -v rustup >/dev/null ||
     alone rustup toolchain install --profile minimal --no-self-update "$version" >&2 || true
 if rustup run "$version" rustc --version >/dev/null 2>&1; then
-    exec rustup run "$version" cargo check --lib --quiet --all-features "${packages[@]}"
+    exec rustup run "$version" cargo check --lib --quiet "${features[@]}" "${packages[@]}"
 fi
 
 if ! unpack_rust minimum "$version."; then
@@ -29,4 +36,4 @@ if ! unpack_rust minimum "$version."; then
 fi
 export "${rust[@]}"
 "$RUSTC" --version
-cargo check --lib --quiet --all-features "${packages[@]}"
+cargo check --lib --quiet "${features[@]}" "${packages[@]}"

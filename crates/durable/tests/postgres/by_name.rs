@@ -20,7 +20,8 @@ use crate::{LONG, join, timer};
 /// A timer that is due, with the name of a bill.
 fn named(store: &mut dyn Store) -> NewTimer {
     let due = store.now().unwrap();
-    let new = NewTimer { name: Some("bill-42".to_owned()), ..timer(due) };
+    let mut new = timer(due);
+    new.name = Some("bill-42".to_owned());
     store.insert(from_ref(&new)).unwrap();
     new
 }
@@ -55,7 +56,7 @@ fn a_timer_is_taken_back_if_the_callers_transaction_commits() {
     assert_eq!(cancel(&transaction), TimerUpdate::Done);
     assert_eq!(cancel(&transaction), TimerUpdate::Gone);
     block_on(transaction.rollback()).unwrap();
-    assert_eq!(store.find("bill-42").unwrap().unwrap().new, bill);
+    assert_eq!(store.find("bill-42").unwrap().unwrap().new.id, bill.id);
     let transaction = block_on(client.transaction()).unwrap();
     assert_eq!(cancel(&transaction), TimerUpdate::Done);
     block_on(transaction.commit()).unwrap();

@@ -146,7 +146,8 @@ fn a_timer_is_rescheduled_and_taken_back_with_the_callers_transaction_or_not_at_
     let folder = Folder::new();
     let mut store = Sqlite::open(folder.file()).unwrap();
     let mut own = Connection::open(folder.file()).unwrap();
-    let bill = NewTimer { name: Some("bill-42".to_owned()), ..timer() };
+    let mut bill = timer();
+    bill.name = Some("bill-42".to_owned());
     store.insert(from_ref(&bill)).unwrap();
     let later = bill.scheduled_for + LONG;
     for is_kept in [false, true] {
@@ -179,7 +180,8 @@ fn what_runs_is_neither_rescheduled_nor_taken_back_with_the_callers_transaction(
     let folder = Folder::new();
     let mut store = Sqlite::open(folder.file()).unwrap();
     let mut own = Connection::open(folder.file()).unwrap();
-    let bill = NewTimer { name: Some("bill-42".to_owned()), ..timer() };
+    let mut bill = timer();
+    bill.name = Some("bill-42".to_owned());
     store.insert(from_ref(&bill)).unwrap();
     let lease = Lease { node: NodeId::new(), epoch: 1 };
     store.join(lease, LONG).unwrap();

@@ -154,8 +154,8 @@ fn connect(
     let deadline = Instant::now() + PATIENCE;
     let open = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags | create)?;
-        configure(&connection)?;
+        let mut connection = Connection::open_with_flags(path, flags | create)?;
+        configure(&mut connection)?;
         prepare(&connection)?;
         Ok(connection)
     };
@@ -199,7 +199,7 @@ fn has_patience(tries: i32, now: Instant) -> bool {
     now.duration_since(since) < PATIENCE
 }
 
-fn configure(connection: &Connection) -> Answer<()> {
+fn configure(connection: &mut Connection) -> Answer<()> {
     connection.busy_handler(Some(|tries| {
         let is_to_try = has_patience(tries, Instant::now());
         if is_to_try {
