@@ -219,6 +219,45 @@ impl Cron {
         let time = to_timestamp(time)?;
         Some(ZonedTime::new(time.to_zoned(self.parsed.zone.clone())))
     }
+
+    /// Returns the offset from UTC, in seconds, to keep beside an occurrence at `time` that is
+    /// stored: [`same_wall`](Self::same_wall) finds it by it after the rules of the zone have
+    /// changed. `None` for `@every`, which has no times of day.
+    ///
+    /// It is the offset that clocks in the zone have at `time`. If they are changed just then, it is
+    /// the lower one of the two.
+    pub fn wall_offset_s(&self, time: SystemTime) -> Option<i32> {
+        match self.parsed.rule {
+            Rule::Every(_) => None,
+            Rule::Times(..) => Some(zone::offset_s(&self.parsed.zone, to_timestamp(time)?)),
+        }
+    }
+
+    /// Returns when clocks in the zone show what clocks with this offset from UTC, in seconds, show
+    /// at `time`. Where they show it twice, it is the time with this offset, or the first of them.
+    /// Where they skip it, it is the moment of the change.
+    ///
+    /// # Examples
+    ///
+    /// A time that was stored with its offset, before the zone got other rules:
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tourbillon_cron::Cron;
+    ///
+    /// let mornings = Cron::parse("0 9 * * *", "Asia/Tokyo")?;
+    /// let stored = SystemTime::UNIX_EPOCH + Duration::from_secs(1_774_656_000); // 9:00 in Tokyo
+    /// assert_eq!(mornings.wall_offset_s(stored), Some(9 * 3600));
+    /// assert_eq!(mornings.same_wall(stored, 9 * 3600), Some(stored));
+    /// // By clocks an hour ahead of these it was 10:00.
+    /// let hour = Duration::from_secs(3600);
+    /// assert_eq!(mornings.same_wall(stored, 10 * 3600), Some(stored + hour));
+    /// # Ok::<(), tourbillon_cron::ParseError>(())
+    /// ```
+    pub fn same_wall(&self, time: SystemTime, offset_s: i32) -> Option<SystemTime> {
+        let found = zone::same_wall(&self.parsed.zone, to_timestamp(time)?, offset_s)?;
+        from_timestamp(found)
+    }
 }
 
 impl Schedule for Cron {

@@ -89,6 +89,32 @@ pub(crate) fn next(
     }
 }
 
+/// Returns the offset of the zone's clocks at `at`; the lower one of two, if they change just then.
+///
+/// A time that the clock skips occurs at the change. By the offset before it, which is the lower
+/// one, that is the first skipped time. If the clock goes back, the lower offset is the new one.
+pub(crate) fn offset_s(zone: &TimeZone, at: Timestamp) -> i32 {
+    let before = at.checked_sub(jiff::SignedDuration::from_nanos(1)).unwrap_or(at);
+    zone.to_offset(at).min(zone.to_offset(before)).seconds()
+}
+
+/// Returns when the zone's clocks show what clocks with that offset show at `at`. If they show it
+/// twice, the offset decides, and otherwise it is the first time. If they skip it, it is the
+/// change.
+pub(crate) fn same_wall(zone: &TimeZone, at: Timestamp, offset_s: i32) -> Option<Timestamp> {
+    let wall = Offset::from_seconds(offset_s).ok()?.to_datetime(at);
+    match shown(zone, wall) {
+        AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(wall).ok(),
+        AmbiguousOffset::Fold { before, after } => {
+            let offset = if after.seconds() == offset_s { after } else { before };
+            offset.to_timestamp(wall).ok()
+        }
+        AmbiguousOffset::Gap { after, .. } => {
+            change_to(zone, after.to_timestamp(wall).ok()?, after)
+        }
+    }
+}
+
 fn shown(zone: &TimeZone, wall: DateTime) -> AmbiguousOffset {
     zone.to_ambiguous_timestamp(wall).offset()
 }

@@ -33,9 +33,11 @@ pub(crate) use revive::revive;
 pub use run_now::RunNow;
 #[cfg(test)]
 pub(crate) use run_now::run_now;
-pub use schedules::{Every, ScheduleUpdate, Upsert};
 #[cfg(test)]
-pub(crate) use schedules::{Wanted, enable, pause, stop, upsert};
+pub(crate) use schedules::enable;
+pub use schedules::{Every, ScheduleUpdate, Upsert};
+#[cfg(any(test, feature = "conformance"))]
+pub(crate) use schedules::{Wanted, pause, stop, upsert};
 #[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
 pub use within::Uncommitted;
 

@@ -19,6 +19,7 @@ pub mod store;
 mod threads;
 mod time;
 mod trace;
+mod wall;
 
 #[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
 pub use client::Uncommitted;

@@ -18,6 +18,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod worker;
+mod zones;
 
 pub(crate) use claimer::run as run_claimer;
 #[cfg(test)]

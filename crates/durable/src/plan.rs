@@ -8,8 +8,9 @@ use std::time::Duration;
 use crate::id::{ScheduleId, TimerId};
 use crate::policy::{Missed, Overlap, Policies};
 use crate::record::{Outcome, Reason};
+use crate::rule::Rule;
 use crate::schedule::Schedule;
-use crate::store::{Advance, NewTimer, Result, ScheduleRow, Skip, Unfinished};
+use crate::store::{Advance, NewTimer, ScheduleRow, Skip, Unfinished, Wall};
 use crate::time::Time;
 
 /// Most occurrences of one transaction.
@@ -174,21 +175,23 @@ fn jitter(most: Duration, id: ScheduleId, at: Time) -> Duration {
 pub(crate) struct Rows {
     from: Time,
     next: Option<Time>,
+    wall: Option<Wall>,
     only_idle: bool,
     timers: Vec<NewTimer>,
     skipped: Vec<Skip>,
 }
 
 impl Rows {
-    /// The rows of `plan` for the schedule in `row`.
-    pub(crate) fn new(plan: &Plan, row: &ScheduleRow, policies: &Policies) -> Self {
+    /// The rows of `plan` for the schedule in `row`, which has this rule.
+    pub(crate) fn new(plan: &Plan, row: &ScheduleRow, rule: &Rule) -> Self {
         let timer = |(at, due): &(Time, Time)| NewTimer {
             due: *due,
-            ..NewTimer::occurrence(row, policies, *at)
+            ..NewTimer::occurrence(row, &rule.policies, *at)
         };
         Self {
             from: row.next.unwrap_or(Time::NEVER),
             next: plan.next,
+            wall: plan.next.and_then(|next| rule.schedule.wall(next)),
             only_idle: plan.only_idle,
             timers: plan.run.iter().map(timer).collect(),
             skipped: skips(&plan.skip, row.id),
@@ -202,10 +205,16 @@ impl Rows {
             version: row.version,
             from: self.from,
             next: self.next,
+            wall: self.wall.as_ref(),
             timers: &self.timers,
             skipped: &self.skipped,
             only_idle: self.only_idle,
         }
+    }
+
+    /// Returns the row that the schedule in `row` becomes.
+    pub(crate) fn after(self, row: ScheduleRow) -> ScheduleRow {
+        ScheduleRow { next: self.next, wall: self.wall, ..row }
     }
 
     /// Returns how many there are.
@@ -269,14 +278,20 @@ fn backlog(
 
 /// Returns the records of occurrences of `old` that were due until `now`, when the schedule stops
 /// for `reason`. If one transaction cannot record them all, it also returns the row for the time in
-/// between.
+/// between. Of a schedule that cannot be read, it is the next occurrence alone: stopping needs no
+/// rule.
 pub(crate) fn stop(
     old: &ScheduleRow,
     now: Time,
     reason: Reason,
-) -> Result<(Vec<Skip>, Option<ScheduleRow>)> {
-    let (due, rest) = backlog(&old.rule()?.schedule, old.next, now, reason);
+) -> (Vec<Skip>, Option<ScheduleRow>) {
+    let (due, rest) = match &old.rule {
+        Ok(rule) => backlog(&rule.schedule, old.next, now, reason),
+        Err(_) => {
+            let due = old.next.filter(|next| *next <= now);
+            (due.map(|next| (next, reason)).into_iter().collect(), None)
+        }
+    };
     let first = rest.filter(|rest| *rest <= now);
-    let first = first.map(|rest| ScheduleRow { next: Some(rest), ..old.clone() });
-    Ok((skips(&due, old.id), first))
+    (skips(&due, old.id), first.map(|rest| old.clone().with_next(Some(rest))))
 }

@@ -1,5 +1,6 @@
 //! [`Rule`]: times and policies of a schedule.
 
+use std::error::Error;
 use std::fmt;
 
 use crate::policy::Policies;
@@ -45,10 +46,13 @@ impl Rule {
     /// assert_eq!(unreadable.to_string(), "`at dawn` is not a schedule");
     /// ```
     pub fn from_text(schedule: &str, policies: &str) -> Result<Self, Unreadable> {
-        let unreadable = |why: &dyn fmt::Display| Unreadable {
-            schedule: schedule.to_owned(),
-            policies: policies.to_owned(),
-            why: why.to_string(),
+        let unreadable = |error: &dyn Error| {
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            Unreadable {
+                schedule: schedule.to_owned(),
+                policies: policies.to_owned(),
+                why: format!("{error}{cause}"),
+            }
         };
         Ok(Self {
             schedule: schedule.parse().map_err(|error| unreadable(&error))?,
@@ -57,7 +61,8 @@ impl Rule {
     }
 }
 
-/// Rule that this version cannot read: another version has written it, or something else.
+/// Rule that this process cannot read: another version has written it, or its zone is not in the
+/// data of this machine.
 ///
 /// The texts are kept, so that a store writes them back as they were.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,4 +90,4 @@ impl fmt::Display for Unreadable {
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl Error for Unreadable {}

@@ -3,6 +3,7 @@
 mod limits;
 #[cfg(test)]
 mod tests;
+mod walls;
 
 use std::fmt;
 use std::ops::Range;
@@ -12,8 +13,8 @@ use std::time::{Duration, SystemTime};
 use tourbillon_cron::{Cron, ParseError, Schedule as _};
 
 pub use self::limits::Excluded;
-use self::limits::{BEGINNING, Limits, STEP};
-use crate::time::Time;
+use self::limits::{Limits, STEP};
+use crate::time::{BEGINNING, Time};
 
 /// When something is to happen again and again: a pure function of time.
 ///

@@ -97,7 +97,7 @@ pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 
 use crate::error::StoreError;
-use crate::id::{Lease, Shards, TimerId};
+use crate::id::{Lease, ScheduleId, Shards, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
@@ -109,6 +109,8 @@ pub use types::{
     Waiting, Window,
 };
 pub use views::{Hits, NameState, Search, Tally, TallyOf};
+
+pub use crate::wall::Wall;
 
 /// Message to a [listener](Store::listen).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -371,8 +373,38 @@ pub trait Store: Send {
     fn schedules(&mut self, query: &ScheduleQuery) -> Result<Vec<ScheduleRow>>;
 
     /// The enabled schedules of `shards` whose `next` comes until `ahead` from now, in the order of
-    /// `(next, id)`, the first `limit` of them.
-    fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming>;
+    /// `(next, id)`, the first `limit` of those after `after`.
+    fn upcoming(
+        &mut self,
+        ahead: Duration,
+        shards: Shards,
+        after: Option<(Time, ScheduleId)>,
+        limit: u32,
+    ) -> Result<Upcoming>;
+
+    /// The enabled schedules with a [`wall`](ScheduleRow::wall), without their payloads: the first
+    /// `limit` after `after`, in the order of their ids. With `but`, those by this version of the
+    /// [data](Wall::data) are left out.
+    fn zoned(
+        &mut self,
+        after: Option<ScheduleId>,
+        but: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<ScheduleRow>>;
+
+    /// Computes the next occurrence of a schedule anew, after its zone has got other rules, in one
+    /// transaction:
+    ///
+    /// 1. applies only if the schedule is there and enabled, with the version and the `next` of
+    ///    `row`, and else says [`Advanced::Stale`];
+    /// 2. deletes its pending timers that are scheduled for later than now and were never claimed;
+    /// 3. sets `next` to where the first of these is [found again](ScheduleRow::found_again), or
+    ///    `next` itself if there is none, and `wall` with it.
+    ///
+    /// What has begun stays, and so do timers that are scheduled until now: of occurrences that are
+    /// due, made by [`insert_occurrence`](Self::insert_occurrence) or by
+    /// [`backfill`](Self::backfill).
+    fn rezone(&mut self, row: &ScheduleRow) -> Result<Advanced>;
 
     /// Makes or changes a schedule, in one transaction:
     ///
@@ -400,7 +432,7 @@ pub trait Store: Send {
     /// 1. applies only if the schedule is there and enabled, with this `version` and with
     ///    `next == from`, and else says [`Advanced::Stale`];
     /// 2. if `only_idle` and the schedule has an unfinished timer, says [`Advanced::Busy`];
-    /// 3. sets `next`;
+    /// 3. sets `next` and `wall`;
     /// 4. inserts each of `timers` whose `(schedule, scheduled_for)` has neither timer nor record,
     ///    with `due` not before now;
     /// 5. writes a record for each of `skipped` that has neither record nor timer.

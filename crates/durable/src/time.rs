@@ -3,6 +3,9 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+/// The first of all times.
+pub(crate) const BEGINNING: Time = Time::from_micros(i64::MIN);
+
 /// Longest pause of a timer: a thousand years. Stores do not add more to a time.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1_000 * 366 * 86_400);
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::id::{Lease, NodeId};
+use crate::rule::Unreadable;
 
 /// Least lateness of a claim that is worth an event.
 #[cfg(feature = "tracing")]
@@ -54,11 +55,18 @@ pub(crate) fn maintained(nodes: u64, orphans: u64, promoted: u64) {
     let _ = (nodes, orphans, promoted);
 }
 
-/// A schedule's text has a meaning that this version does not know.
-pub(crate) fn not_understood(name: &str) {
+/// A schedule's next occurrence was moved by the rules that its zone has now.
+pub(crate) fn rezoned(name: &str) {
     #[cfg(feature = "tracing")]
-    tracing::error!(target: "tourbillon_durable", name, "schedule not understood");
+    tracing::info!(target: "tourbillon_durable", name, "moved by new rules of its zone");
     let _ = name;
+}
+
+/// A schedule's text has a meaning that this version does not know.
+pub(crate) fn not_understood(name: &str, why: &Unreadable) {
+    #[cfg(feature = "tracing")]
+    tracing::error!(target: "tourbillon_durable", name, %why, "schedule not understood");
+    let _ = (name, why);
 }
 
 /// The node has ended.

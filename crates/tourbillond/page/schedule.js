@@ -62,7 +62,7 @@ export function show(holder, frame, { app, key }) {
             h('p', {}, h('a', { href: frame.link(['runs'], { app, key }) }, 'All runs')))),
         history.element);
     }
-    const isToCome = canSwitch(schedule) && schedule.state !== 'disabled';
+    const isToCome = canSwitch(schedule) && schedule.state !== 'disabled' && !schedule.unreadable;
     sync(facts, [schedule], () => 'facts', draw);
     const [toCome, { items }] = await Promise.all([
       isToCome && isRepeated(schedule)
@@ -74,7 +74,9 @@ export function show(holder, frame, { app, key }) {
     preview.draw(toCome);
     nothing.hidden = toCome.items.length > 0;
     setText(nothing, schedule.state === 'disabled'
-      ? 'Disabled: no run starts until it is enabled.' : 'No further runs.');
+      ? 'Disabled: no run starts until it is enabled.'
+      : schedule.unreadable ? 'No run starts on this node, which cannot read the schedule.'
+        : 'No further runs.');
     runs.table.hidden = !items.length;
     noRuns.hidden = items.length > 0;
     sync(runs.body, items, ({ id }) => id, (run) => row([
@@ -101,6 +103,7 @@ export function show(holder, frame, { app, key }) {
       schedule.xtimer && ['XTimer', xtimerOf(schedule)],
       schedule.labels && ['Labels', labelLinks(frame, schedule)],
       ['When', when(schedule)],
+      schedule.unreadable && ['Does not run', h('span', { class: 'error' }, schedule.unreadable)],
       schedule.paused_until && ['Paused until', [dated(schedule.paused_until), ' ',
         h('span', { class: 'soft' }, timeElement(schedule.paused_until))]],
       schedule.when.start && ['Start', dated(schedule.when.start)],

@@ -275,7 +275,9 @@ export function show(holder, frame, { parameters }) {
         schedule.labels && labelLinks(frame, schedule)]],
       ['State', badge(stateOf(schedule))],
       ['When', when(schedule)],
-      ['Next', next.length ? nextRun(schedule, next[0]) : '–'],
+      ['Next', schedule.unreadable
+        ? h('span', { class: 'error' }, `Does not run: ${schedule.unreadable}`)
+        : next.length ? nextRun(schedule, next[0]) : '–'],
       ['Last runs', lastRuns(frame, schedule)],
       ['Request', h('span', { class: 'url' }, target(schedule))],
       ['Actions', h('div', { class: 'buttons' },

@@ -5,10 +5,11 @@ use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tourbillon::Timer;
+use tourbillon_cron::ZoneData;
 use tourbillond::config::{self, Config, Flags, LogFormat, Settings};
 use tourbillond::manual::Manual;
 use tourbillond::{Service, descriptors, dispatch, http, open, routes};
@@ -86,7 +87,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let version = format!("{} (time zones {})", env!("CARGO_PKG_VERSION"), ZoneData::current());
+    let matches = Cli::command().long_version(&*version.leak()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let done = match cli.command {
         Some(Command::Token { write, name }) => token(write, name.as_deref()),
         Some(Command::Manual(manual)) => print(&manual),

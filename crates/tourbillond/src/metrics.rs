@@ -21,6 +21,8 @@ use metrics::{
     gauge, histogram,
 };
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tourbillon_cron::ZoneData;
+use tourbillon_durable::Stats;
 
 pub(crate) use requests::count;
 pub(crate) use timed::Timed;
@@ -42,6 +44,9 @@ const REQUEST_SECONDS: &str = "tourbillond_request_seconds";
 const DATABASE_SECONDS: &str = "tourbillond_database_seconds";
 const DATABASE_ERRORS: &str = "tourbillond_database_errors_total";
 const BUILD: &str = "tourbillond_build_info";
+const ZONE_DATA: &str = "tourbillond_zone_data_info";
+const UNREADABLE: &str = "tourbillond_unreadable_total";
+const REZONED: &str = "tourbillond_rezoned_total";
 
 /// Upper ends of the buckets for Prometheus, in seconds.
 const SECONDS: [f64; 14] =
@@ -53,6 +58,9 @@ static LATE: Spans = Spans::new();
 /// Start of each app's last successful attempt, in milliseconds since the Unix epoch. It outlives
 /// the meters of an app: a reload makes them anew while attempts run.
 static LAST_SUCCESSES: Mutex<BTreeMap<String, i64>> = Mutex::new(BTreeMap::new());
+
+/// The data of time zones that were shown last.
+static ZONES_SHOWN: Mutex<Option<String>> = Mutex::new(None);
 
 /// Recorder of metrics: one in a process.
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
@@ -112,6 +120,21 @@ fn describe() {
     );
     describe_counter!(DATABASE_ERRORS, Unit::Count, "Failed calls to the database, by operation.");
     describe_gauge!(BUILD, Unit::Count, "The version that runs; the value is always 1.");
+    describe_gauge!(
+        ZONE_DATA,
+        Unit::Count,
+        "The version of the time zone data in use: 1, and 0 for one that was."
+    );
+    describe_counter!(
+        UNREADABLE,
+        Unit::Count,
+        "Times that a look for due schedules found one that this node cannot read."
+    );
+    describe_counter!(
+        REZONED,
+        Unit::Count,
+        "Schedules whose next time moved, as the rules of their zone changed."
+    );
     tokens::describe();
     #[cfg(target_os = "linux")]
     process::describe();
@@ -140,6 +163,18 @@ pub fn found(enabled: u64, disabled: u64, overdue: u64) {
     gauge!(SCHEDULES, "state" => "enabled").set(enabled as f64);
     gauge!(SCHEDULES, "state" => "disabled").set(disabled as f64);
     gauge!(OVERDUE).set(overdue as f64);
+}
+
+/// Notes what the node counted, and the data of time zones that it uses.
+pub fn node(stats: &Stats) {
+    counter!(UNREADABLE).absolute(stats.not_understood);
+    counter!(REZONED).absolute(stats.rezoned);
+    let now = ZoneData::current().to_string();
+    let mut shown = ZONES_SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(before) = shown.replace(now.clone()).filter(|before| *before != now) {
+        gauge!(ZONE_DATA, "version" => before).set(0);
+    }
+    gauge!(ZONE_DATA, "version" => now).set(1);
 }
 
 /// Returns how late this node's callbacks started, since it started.
@@ -301,6 +336,7 @@ mod tests {
             REQUESTS,
             DATABASE_SECONDS,
             DATABASE_ERRORS,
+            UNREADABLE,
         ];
         let files = [
             include_str!("../deploy/alerts.yaml"),

@@ -1,6 +1,8 @@
 //! Days on which clocks are changed.
 
-use super::{between, cron};
+use tourbillon_cron::Schedule as _;
+
+use super::{between, cron, utc};
 
 /// Each case: expression, and the occurrences on the day, in UTC.
 #[track_caller]
@@ -199,4 +201,47 @@ fn a_leap_day_comes_every_fourth_year_but_for_centuries() {
         between(&cron("0 12 29 2 *", "Europe/London"), "2090-01-01", "2109-01-01"),
         ["2092-02-29T12:00", "2096-02-29T12:00", "2104-02-29T12:00", "2108-02-29T12:00"]
     );
+}
+
+/// Every occurrence is where its time on the wall is, so nothing moves while the rules stay.
+#[test]
+fn an_occurrence_is_found_again_by_its_offset() {
+    for (zone, from) in [
+        ("America/New_York", "2025-03-08T00:00"),
+        ("America/New_York", "2025-11-01T00:00"),
+        ("Australia/Lord_Howe", "2025-10-04T00:00"),
+        ("Australia/Lord_Howe", "2025-04-05T00:00"),
+        ("Pacific/Apia", "2011-12-28T00:00"),
+        ("America/Nuuk", "2024-03-30T00:00"),
+        ("Europe/Dublin", "2025-10-25T00:00"),
+    ] {
+        for expression in ["*/15 * * * *", "0,30 0-4 * * *", "15 2 * * *", "0 3 * * *", "5 1 * * *"]
+        {
+            let cron = cron(expression, zone);
+            for at in cron.occurrences(utc(from)).take(150) {
+                let offset_s = cron.wall_offset_s(at).unwrap();
+                assert_eq!(cron.same_wall(at, offset_s), Some(at), "{expression} in {zone}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_time_on_the_wall_that_other_rules_made_is_found() {
+    let berlin = cron("30 2 * * *", "Europe/Berlin");
+    for (made, offset_s, found) in [
+        // Two o'clock, before the data had summer time.
+        ("2026-06-01T01:30", 3600, "2026-06-01T00:30"),
+        // It is skipped: the change.
+        ("2026-03-29T01:30", 3600, "2026-03-29T01:00"),
+        ("2026-03-29T00:30", 7200, "2026-03-29T01:00"),
+        // It comes twice: as it was, and else the first.
+        ("2026-10-25T00:30", 7200, "2026-10-25T00:30"),
+        ("2026-10-25T01:30", 3600, "2026-10-25T01:30"),
+        ("2026-10-25T02:30", 0, "2026-10-25T00:30"),
+    ] {
+        assert_eq!(berlin.same_wall(utc(made), offset_s), Some(utc(found)), "{made} {offset_s}");
+    }
+    let period = cron("@every 90s", "Europe/Berlin");
+    assert_eq!(period.wall_offset_s(utc("2026-06-01T00:00")), None);
 }

@@ -67,7 +67,7 @@ fn make(address: &Address, first: usize, count: usize) -> Result<()> {
 fn wait_until_done(run: &Run, end: Time) -> Result<()> {
     let mut store = run.address.open()?;
     let mut is_to_be_made = || -> Result<bool> {
-        let next = store.upcoming(Duration::ZERO, Shards::ALL, 1)?.schedules.pop();
+        let next = store.upcoming(Duration::ZERO, Shards::ALL, None, 1)?.schedules.pop();
         Ok(next.and_then(|(row, _)| row.next).is_some_and(|next| next < end))
     };
     while is_to_be_made()? {

@@ -339,17 +339,12 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
         }
         let enabled = wanted.enabled.or(old.as_ref().map(|old| old.enabled)).unwrap_or(true);
         let next = check_next(wanted.schedule.next_of_all(now))?;
+        let rule = Ok(Rule::new(wanted.schedule.clone(), wanted.policies));
         let mut row = ScheduleRow {
-            id: ScheduleId::new(now),
-            name: wanted.name.clone(),
-            kind: wanted.kind.clone(),
-            rule: Ok(Rule::new(wanted.schedule.clone(), wanted.policies)),
             payload: wanted.payload.clone(),
             enabled,
-            version: 1,
-            next,
-            paused: None,
             lane: wanted.lane.clone(),
+            ..ScheduleRow::new(ScheduleId::new(now), &wanted.name, &wanted.kind, rule, next)
         };
         let Some(old) = old else {
             let change = Change { expect: None, row: Some(&row), ..plain(&row) };
@@ -361,7 +356,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
         let goes_on = old_times == Ok(&wanted.schedule) && is_same;
         (row.id, row.version) = (old.id, old.version);
         if goes_on && enabled == old.enabled {
-            (row.next, row.paused) = (old.next, old.paused);
+            (row.next, row.wall, row.paused) = (old.next, old.wall.clone(), old.paused);
         }
         if row == old {
             return seen(store, Upsert::Unchanged);
@@ -387,7 +382,7 @@ pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<ScheduleUpdate
             return seen(store, ScheduleUpdate::Unchanged);
         }
         let next = old.rule()?.schedule.next_of_all(now);
-        let row = ScheduleRow { enabled: true, next, paused: None, ..old.clone() };
+        let row = ScheduleRow { enabled: true, paused: None, ..old.clone() }.with_next(next);
         let made = make(store, &Change { row: Some(&row), ..plain(&old) })?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
@@ -401,7 +396,7 @@ pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<
         if !old.enabled && !is_removal {
             return seen(store, ScheduleUpdate::Unchanged);
         }
-        let row = ScheduleRow { enabled: false, next: None, paused: None, ..old.clone() };
+        let row = ScheduleRow { enabled: false, paused: None, ..old.clone() }.with_next(None);
         let made = replace(store, &old, (!is_removal).then_some(row), now, Some(reason))?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
@@ -414,9 +409,13 @@ pub(crate) fn pause(store: &mut dyn Store, name: &str, until: Time) -> Result<Sc
         if !old.enabled || until <= now || old.paused == Some(until) {
             return seen(store, ScheduleUpdate::Unchanged);
         }
-        let next = old.rule()?.schedule.next_of_all(until - Duration::from_micros(1));
-        let next = check_next(next)?;
-        let row = ScheduleRow { next, paused: Some(until), ..old.clone() };
+        let next = match &old.rule {
+            Ok(rule) => rule.schedule.first_of_all(until),
+            // A node that can read it looks for the occurrence.
+            Err(_) => Some(until),
+        };
+        let row = ScheduleRow { paused: Some(until), ..old.clone() };
+        let row = row.with_next(check_next(next)?);
         let made = replace(store, &old, Some(row), now, Some(Reason::Paused))?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
@@ -446,7 +445,7 @@ fn replace(
     let mut skipped = Vec::new();
     if let Some(reason) = reason.filter(|_| old.enabled) {
         let first;
-        (skipped, first) = plan::stop(old, now, reason)?;
+        (skipped, first) = plan::stop(old, now, reason);
         if let Some(first) = first {
             let change = Change { row: Some(&first), skipped: &skipped, ..plain };
             return Ok(match make(store, &change)? {

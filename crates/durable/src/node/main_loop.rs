@@ -9,6 +9,7 @@ use super::planner::Planner;
 use super::rescuer::Rescuer;
 use super::scanner::Scanner;
 use super::shared::{Shared, Stopping, Vital};
+use super::zones::Zones;
 use crate::store::Store;
 use crate::trace;
 
@@ -22,6 +23,7 @@ pub(crate) struct MainLoop {
     heartbeat: Heartbeat,
     rescuer: Rescuer,
     planner: Planner,
+    zones: Zones,
     scanner: Scanner,
     auditor: Auditor,
 }
@@ -34,6 +36,7 @@ impl MainLoop {
             heartbeat: Heartbeat::new(now),
             rescuer: Rescuer::new(now),
             planner: Planner::new(now),
+            zones: Zones::new(now),
             scanner: Scanner::new(now),
             auditor: Auditor::new(now),
         }
@@ -73,6 +76,7 @@ impl MainLoop {
         // A node that waits for its handlers keeps its part of the schedules and of the queues.
         if has_lease && stopping != Stopping::Now {
             next = next.min(self.rescuer.run(node, store, beat));
+            next = next.min(self.zones.run(node, store, beat));
             next = next.min(self.planner.run(node, store, beat));
         }
         if has_lease && stopping == Stopping::No {

@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::shared::Shared;
+use super::zones::{self, Standing};
 use crate::error::StoreErrorKind;
 use crate::id::{ScheduleId, Shards};
 use crate::plan::{Plan, Rows, Step, plan};
-use crate::rule::Rule;
 use crate::store::{Advance, Advanced, Result, ScheduleRow, Store, Unfinished};
 use crate::time::Time;
 use crate::trace;
@@ -91,24 +91,31 @@ impl Planner {
         if shards == Shards::NONE {
             return Ok(false);
         }
-        let sent = node.now();
-        let upcoming = store.upcoming(ahead, shards, SCHEDULES)?;
-        node.lock().clock.sample(sent, node.now(), upcoming.now);
-        let has_more = upcoming.schedules.len() == SCHEDULES as usize;
-        let mut has_advanced = false;
+        let (mut after, mut has_advanced) = (None, false);
         self.refusals = 0;
-        let mut others = upcoming.schedules;
-        others.sort_by_key(|(row, _)| self.stuck.contains(&row.id));
-        while !others.is_empty() && self.refusals < REFUSALS {
-            let later = others.split_off(others.len().min(TOGETHER));
-            let first = std::mem::replace(&mut others, later);
-            has_advanced |= self.advance(node, store, first, upcoming.now, until)?;
-            if node.now() >= until {
-                self.next = until;
-                return Ok(has_advanced);
+        loop {
+            let sent = node.now();
+            let upcoming = store.upcoming(ahead, shards, after, SCHEDULES)?;
+            node.lock().clock.sample(sent, node.now(), upcoming.now);
+            let mut others = upcoming.schedules;
+            let last = others.get(SCHEDULES as usize - 1);
+            after = last.and_then(|(row, _)| Some((row.next?, row.id)));
+            others.sort_by_key(|(row, _)| self.stuck.contains(&row.id));
+            while !others.is_empty() && self.refusals < REFUSALS {
+                let later = others.split_off(others.len().min(TOGETHER));
+                let first = std::mem::replace(&mut others, later);
+                has_advanced |= self.advance(node, store, first, upcoming.now, until)?;
+                if node.now() >= until {
+                    self.next = until;
+                    return Ok(has_advanced);
+                }
+            }
+            // None of these goes on here. Those behind them are not held up.
+            if after.is_none() || has_advanced {
+                break;
             }
         }
-        if has_more && has_advanced {
+        if after.is_some() {
             self.next = node.now();
         }
         Ok(has_advanced)
@@ -127,7 +134,11 @@ impl Planner {
         for _ in 0..STEPS {
             let mut advanced = VecDeque::new();
             while !read.is_empty() {
-                let mut planned = self.plan(node, &mut read, now);
+                let (mut planned, moved) = self.plan(node, &mut read, now);
+                for row in moved {
+                    zones::rezone(node, store, &row)?;
+                    self.next = node.now();
+                }
                 while !planned.is_empty() {
                     let answers = match advance_first(store, &planned) {
                         Err(error) if error.kind() == StoreErrorKind::Invalid => {
@@ -144,7 +155,7 @@ impl Planner {
                     // At least one, so that this ends whatever a store returns.
                     let count = answers.len().clamp(1, planned.len());
                     for (done, answer) in planned.drain(..count).zip(&answers) {
-                        let Planned { mut row, mut occupied, plan, rows } = done;
+                        let Planned { row, mut occupied, plan, rows } = done;
                         self.stuck.remove(&row.id);
                         if *answer != Advanced::Done {
                             // It changed since it was read, and may be next sooner than the next
@@ -155,8 +166,7 @@ impl Planner {
                         has_advanced = true;
                         node.counters.count_plan(&plan);
                         note_timers(node, &rows, &mut occupied);
-                        row.next = plan.next;
-                        advanced.push_back((row, occupied));
+                        advanced.push_back((rows.after(row), occupied));
                     }
                     if node.now() >= until {
                         return Ok(has_advanced);
@@ -172,22 +182,31 @@ impl Planner {
         Ok(true)
     }
 
-    /// Takes schedules until their next steps write [`ROWS`] rows together. Returns these steps.
+    /// Takes schedules until their next steps write [`ROWS`] rows together. Returns these steps, and
+    /// the schedules that are to be moved before.
     fn plan(
         &mut self,
         node: &Shared,
         read: &mut VecDeque<(ScheduleRow, Unfinished)>,
         now: Time,
-    ) -> Vec<Planned> {
-        let (mut planned, mut written) = (Vec::new(), 0);
+    ) -> (Vec<Planned>, Vec<ScheduleRow>) {
+        let (mut planned, mut moved, mut written) = (Vec::new(), Vec::new(), 0);
         while written < ROWS {
             let Some((row, occupied)) = read.pop_front() else { break };
+            match zones::standing(&row, now, seldom(node)) {
+                Standing::Same => {}
+                Standing::Moved => {
+                    moved.push(row);
+                    continue;
+                }
+                Standing::Theirs => continue,
+            }
             if let Some(step) = self.step(node, row, occupied, now) {
                 written += step.rows.len();
                 planned.push(step);
             }
         }
-        planned
+        (planned, moved)
     }
 
     /// Returns the next step of a schedule, if it has one now.
@@ -198,20 +217,24 @@ impl Planner {
         occupied: Unfinished,
         now: Time,
     ) -> Option<Planned> {
-        let Ok(Rule { schedule, policies }) = &row.rule else {
-            // Written by a later version. It waits for a node of that version.
-            node.counters.not_understood.add(1);
-            trace::not_understood(&row.name);
-            return None;
+        let rule = match &row.rule {
+            Ok(rule) => rule,
+            Err(why) => {
+                // Written by a later version, or for a zone that this node lacks. It waits for a
+                // node that can read it.
+                node.counters.not_understood.add(1);
+                trace::not_understood(&row.name, why);
+                return None;
+            }
         };
         let ahead = node.options.horizon();
-        match plan(schedule, policies, row.id, row.next?, occupied, now, ahead) {
+        match plan(&rule.schedule, &rule.policies, row.id, row.next?, occupied, now, ahead) {
             Step::Wait(until) => {
                 self.wake_at(node, until);
                 None
             }
             Step::Advance(plan) => {
-                let rows = Rows::new(&plan, &row, policies);
+                let rows = Rows::new(&plan, &row, rule);
                 Some(Planned { row, occupied, plan, rows })
             }
         }
@@ -247,7 +270,7 @@ fn advance_first(store: &mut dyn Store, planned: &[Planned]) -> Result<Vec<Advan
 }
 
 /// Time between two looks that are not taken in each period.
-fn seldom(node: &Shared) -> Duration {
+pub(super) fn seldom(node: &Shared) -> Duration {
     node.options.schedule_interval * node.options.full_every
 }
 

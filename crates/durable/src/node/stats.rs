@@ -94,6 +94,8 @@ counters! {
     planned,
     /// Occurrences that were skipped.
     skipped,
+    /// Schedules whose next occurrence moved, because the rules of their zone changed.
+    rezoned,
     /// Times that a look found a schedule whose text this version does not understand.
     not_understood,
     /// Attempts of dead nodes made pending again by this one.

@@ -1,6 +1,7 @@
 //! Nodes on one thread and a virtual clock, with the store in memory.
 
 mod picky;
+mod zones;
 
 use std::collections::BTreeSet;
 use std::future::Future as _;

@@ -9,9 +9,6 @@ use crate::time::Time;
 /// The least step of a [`Time`].
 pub(super) const STEP: Duration = Duration::from_micros(1);
 
-/// The first of all times.
-pub(super) const BEGINNING: Time = Time::from_micros(i64::MIN);
-
 /// Most excluded windows of a schedule.
 const WINDOWS_MAX: usize = 1_000;
 
@@ -96,6 +93,11 @@ impl Limits {
             (Some(own), Some(stand_in)) => Some(own.min(stand_in)),
             (own, stand_in) => own.or(stand_in),
         }
+    }
+
+    /// Returns whether an occurrence at `at` replaces those of a window.
+    pub(super) fn has_stand_in(&self, at: Time) -> bool {
+        self.stand_ins.binary_search(&at).is_ok()
     }
 
     /// Returns the latest end of the windows that `at` lies in; `None` if it lies in none.

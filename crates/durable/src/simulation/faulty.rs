@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::world::{World, with_world};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, Shards, TimerId};
+use crate::id::{Lease, ScheduleId, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
     Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, End, Filled, Finished,
@@ -213,8 +213,29 @@ impl Store for Faulty {
         unimplemented!("no node asks for it")
     }
 
-    fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
-        self.call(move |db| db.upcoming(ahead, shards, limit))
+    fn upcoming(
+        &mut self,
+        ahead: Duration,
+        shards: Shards,
+        after: Option<(Time, ScheduleId)>,
+        limit: u32,
+    ) -> Result<Upcoming> {
+        self.call(move |db| db.upcoming(ahead, shards, after, limit))
+    }
+
+    fn zoned(
+        &mut self,
+        after: Option<ScheduleId>,
+        but: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<ScheduleRow>> {
+        let but = but.map(str::to_owned);
+        self.call(move |db| db.zoned(after, but.as_deref(), limit))
+    }
+
+    fn rezone(&mut self, row: &ScheduleRow) -> Result<Advanced> {
+        let row = row.clone();
+        self.call(move |db| db.rezone(&row))
     }
 
     fn change(&mut self, _: &Change<'_>) -> Result<Changed> {
@@ -224,9 +245,10 @@ impl Store for Faulty {
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
         let (timers, skipped) = (advance.timers.to_vec(), advance.skipped.to_vec());
         let Advance { schedule, version, from, next, only_idle, .. } = *advance;
+        let wall = advance.wall.cloned();
         self.call(move |db| {
-            let (timers, skipped) = (&timers[..], &skipped[..]);
-            db.advance(&Advance { schedule, version, from, next, timers, skipped, only_idle })
+            let (timers, skipped, wall) = (&timers[..], &skipped[..], wall.as_ref());
+            db.advance(&Advance { schedule, version, from, next, wall, timers, skipped, only_idle })
         })
     }
 

@@ -11,6 +11,7 @@ mod rivals;
 mod schedules;
 mod timers;
 mod views;
+mod zones;
 
 use std::slice::from_ref;
 use std::time::Duration;
@@ -183,6 +184,13 @@ cases! {
         rivals_reschedule_a_version_once
         rivals_promote_one_front
         a_listener_hears_what_another_connection_tells;
+    zones:
+        a_schedule_keeps_the_rules_that_made_its_next_time
+        a_next_time_moves_with_the_rules_of_its_zone
+        what_is_to_come_moves_along_and_what_has_come_stays
+        schedules_of_zones_come_in_pages
+        upcoming_goes_on_after_a_schedule
+        a_schedule_that_cannot_be_read_can_be_stopped;
 }
 
 /// Runs the case of that name.

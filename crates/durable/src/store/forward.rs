@@ -39,8 +39,8 @@
 ///
 ///     tourbillon_durable::forward! { self.pass;
 ///         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-///         amend confirm find timers schedule schedules upcoming change advance
-///         advance_batch backfill insert_occurrence records overview promote
+///         amend confirm find timers schedule schedules upcoming zoned rezone change
+///         advance advance_batch backfill insert_occurrence records overview promote
 ///     }
 /// }
 ///
@@ -145,8 +145,22 @@ macro_rules! forward {
     };
     (@ upcoming $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass upcoming(
-                ahead: ::std::time::Duration, shards: $crate::Shards, limit: u32)
+                ahead: ::std::time::Duration,
+                shards: $crate::Shards,
+                after: ::std::option::Option<($crate::Time, $crate::ScheduleId)>,
+                limit: u32)
             -> $crate::store::Upcoming);
+    };
+    (@ zoned $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass zoned(
+                after: ::std::option::Option<$crate::ScheduleId>,
+                but: ::std::option::Option<&str>,
+                limit: u32)
+            -> ::std::vec::Vec<$crate::store::ScheduleRow>);
+    };
+    (@ rezone $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass rezone(row: &$crate::store::ScheduleRow)
+            -> $crate::store::Advanced);
     };
     (@ change $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass change(change: &$crate::store::Change<'_>)

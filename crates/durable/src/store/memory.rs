@@ -15,7 +15,7 @@ use super::{
     Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan, ScheduleQuery,
     ScheduleRow, Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
 };
-use crate::id::{Lease, NodeId, Shards, TimerId};
+use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::record::{Reason, Record, RecordSummary};
 use crate::time::Time;
 
@@ -345,10 +345,18 @@ impl Store for Memory {
         Ok(rows.take(query.limit as usize).cloned().collect())
     }
 
-    fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
+    fn upcoming(
+        &mut self,
+        ahead: Duration,
+        shards: Shards,
+        after: Option<(Time, ScheduleId)>,
+        limit: u32,
+    ) -> Result<Upcoming> {
         let (now, tables) = self.begin();
         let rows = tables.schedules.values().filter(|row| {
-            let comes = row.next.is_some_and(|next| next <= now + ahead);
+            let comes = row.next.is_some_and(|next| {
+                next <= now + ahead && after.is_none_or(|after| (next, row.id) > after)
+            });
             row.enabled && comes && shards.contains(row.id.shard())
         });
         let mut rows: Vec<_> = rows.collect();
@@ -356,6 +364,29 @@ impl Store for Memory {
         rows.truncate(limit as usize);
         let occupied = |row: &ScheduleRow| (row.clone(), tables.occupied(row.id));
         Ok(Upcoming { now, schedules: rows.into_iter().map(occupied).collect() })
+    }
+
+    fn zoned(
+        &mut self,
+        after: Option<ScheduleId>,
+        but: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<ScheduleRow>> {
+        let (_, tables) = self.begin();
+        let rows = tables.schedules.values().filter(|row| {
+            let is_other = row.wall.as_ref().is_some_and(|wall| Some(wall.data()) != but);
+            row.enabled && is_other && after.is_none_or(|after| row.id > after)
+        });
+        let mut rows: Vec<_> = rows.cloned().collect();
+        rows.sort_by_key(|row| row.id);
+        rows.truncate(limit as usize);
+        rows.iter_mut().for_each(|row| row.payload.clear());
+        Ok(rows)
+    }
+
+    fn rezone(&mut self, row: &ScheduleRow) -> Result<Advanced> {
+        let (now, mut tables) = self.begin();
+        Ok(tables.rezone(row, now))
     }
 
     fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
@@ -378,6 +409,7 @@ impl Store for Memory {
             return Ok(Advanced::Busy);
         }
         row.next = advance.next;
+        row.wall = advance.wall.cloned();
         let row = row.clone();
         for new in advance.timers {
             if !tables.has(row.id, new.scheduled_for) {

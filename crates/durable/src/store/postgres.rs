@@ -47,6 +47,7 @@ mod tls;
 mod values;
 mod views;
 mod within;
+mod zones;
 
 use std::fmt;
 use std::time::Duration;
@@ -68,7 +69,7 @@ use super::{
     Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
-use crate::id::{Lease, Shards, TimerId};
+use crate::id::{Lease, ScheduleId, Shards, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 
@@ -405,8 +406,30 @@ impl Store for Postgres {
         self.call(async |session, _| lists::schedules(session, query).await)
     }
 
-    fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
-        self.call(async |session, _| schedules::upcoming(session, Span(ahead), shards, limit).await)
+    fn upcoming(
+        &mut self,
+        ahead: Duration,
+        shards: Shards,
+        after: Option<(Time, ScheduleId)>,
+        limit: u32,
+    ) -> Result<Upcoming> {
+        let ahead = Span(ahead);
+        self.call(async |session, _| {
+            schedules::upcoming(session, ahead, shards, after, limit).await
+        })
+    }
+
+    fn zoned(
+        &mut self,
+        after: Option<ScheduleId>,
+        but: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<ScheduleRow>> {
+        self.call(async |session, _| zones::zoned(session, after, but, limit).await)
+    }
+
+    fn rezone(&mut self, row: &ScheduleRow) -> Result<Advanced> {
+        self.call(async |session, _| zones::rezone(session, row).await)
     }
 
     fn change(&mut self, change: &Change<'_>) -> Result<Changed> {

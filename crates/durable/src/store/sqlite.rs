@@ -24,6 +24,7 @@ mod timers;
 mod values;
 mod views;
 mod within;
+mod zones;
 
 use std::fmt;
 use std::path::Path;
@@ -38,7 +39,7 @@ use super::{
     ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, Shards, TimerId};
+use crate::id::{Lease, ScheduleId, Shards, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 
@@ -237,8 +238,27 @@ impl Store for Sqlite {
         self.link.read(|file, _| lists::schedules(query).get(file, values::schedule))
     }
 
-    fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
-        self.link.read(|file, now| schedules::upcoming(file, now, ahead, shards, limit))
+    fn upcoming(
+        &mut self,
+        ahead: Duration,
+        shards: Shards,
+        after: Option<(Time, ScheduleId)>,
+        limit: u32,
+    ) -> Result<Upcoming> {
+        self.link.read(|file, now| schedules::upcoming(file, now, ahead, shards, after, limit))
+    }
+
+    fn zoned(
+        &mut self,
+        after: Option<ScheduleId>,
+        but: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<ScheduleRow>> {
+        self.link.read(|file, _| zones::zoned(file, after, but, limit))
+    }
+
+    fn rezone(&mut self, row: &ScheduleRow) -> Result<Advanced> {
+        self.link.write(|file, now| zones::rezone(file, now, row))
     }
 
     fn change(&mut self, change: &Change<'_>) -> Result<Changed> {

@@ -8,6 +8,7 @@ use crate::policy::{Policies, Retry};
 use crate::record::{Outcome, Reason, Record};
 use crate::rule::{Rule, Unreadable};
 use crate::time::Time;
+use crate::wall::Wall;
 
 /// The answer to [`Store::join`](super::Store::join) and [`Store::beat`](super::Store::beat).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -404,6 +405,8 @@ pub struct ScheduleRow {
     pub version: u64,
     /// The first occurrence that is neither a timer nor recorded; `None` if there is none.
     pub next: Option<Time>,
+    /// Rules by which `next` was computed, if it is a time on the clocks of a zone.
+    pub wall: Option<Wall>,
     /// End of its pause, if in the future.
     pub paused: Option<Time>,
     /// Lane of its occurrences; `None` if they are in none.
@@ -419,7 +422,7 @@ impl ScheduleRow {
         rule: Result<Rule, Unreadable>,
         next: Option<Time>,
     ) -> Self {
-        Self {
+        let row = Self {
             id,
             name: name.into(),
             kind: kind.into(),
@@ -427,9 +430,35 @@ impl ScheduleRow {
             payload: Vec::new(),
             enabled: true,
             version: 1,
-            next,
+            next: None,
+            wall: None,
             paused: None,
             lane: None,
+        };
+        row.with_next(next)
+    }
+
+    /// Sets its next occurrence, as its rule has it now.
+    #[must_use]
+    pub(crate) fn with_next(self, next: Option<Time>) -> Self {
+        let wall = self.rule.as_ref().ok().zip(next);
+        let wall = wall.and_then(|(rule, next)| rule.schedule.wall(next));
+        Self { next, wall, ..self }
+    }
+
+    /// Returns where its next occurrence is by the rules that its zone has now: `next`, or the
+    /// timer scheduled for `earlier` if there is one. If it is paused at `now`, it is the first
+    /// one after the pause.
+    ///
+    /// A store calls it for [`rezone`](super::Store::rezone).
+    pub fn found_again(&self, earlier: Option<Time>, now: Time) -> Option<Time> {
+        let schedule = &self.rule.as_ref().ok()?.schedule;
+        match self.paused.filter(|until| *until > now) {
+            Some(until) => schedule.first_of_all(until),
+            None => match earlier {
+                Some(at) => schedule.earlier_found_again(at, self.wall.as_ref()),
+                None => schedule.found_again(self.next?, self.wall.as_ref()),
+            },
         }
     }
 
@@ -545,6 +574,8 @@ pub struct Advance<'a> {
     pub from: Time,
     /// Its `next` to be; later than `from`.
     pub next: Option<Time>,
+    /// Its `wall` to be.
+    pub wall: Option<&'a Wall>,
     /// Occurrences to run.
     pub timers: &'a [NewTimer],
     /// Occurrences that are not to run.

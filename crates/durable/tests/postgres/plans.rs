@@ -312,6 +312,7 @@ fn everything(store: &mut Postgres, name: &str) {
         version: 1,
         from: now,
         next: Some(now + LONG),
+        wall: None,
         timers: &timers,
         skipped: &[skip(2)],
         only_idle: true,
@@ -329,7 +330,7 @@ fn everything(store: &mut Postgres, name: &str) {
     for timer in &past {
         assert_eq!(store.cancel(timer.id).unwrap(), TimerUpdate::Done);
     }
-    store.upcoming(LONG, Shards::ALL, 9).unwrap();
+    store.upcoming(LONG, Shards::ALL, None, 9).unwrap();
     store.cancel(timers[0].id).unwrap();
     assert_eq!(store.maintain().unwrap().promoted, 1);
     let withdraw = Some(Reason::Disabled);
@@ -685,7 +686,7 @@ fn a_look_at_schedules_reads_no_other_shard() {
     for shards in [Shards::ALL, Shards::from_mask(1 << 5), Shards::from_mask(1 << 63 | 0b1010)] {
         let database = Database::new();
         let mut store = database.connect();
-        assert!(store.upcoming(LONG, Shards::ALL, SCHEDULES).unwrap().schedules.is_empty());
+        assert!(store.upcoming(LONG, Shards::ALL, None, SCHEDULES).unwrap().schedules.is_empty());
         let mut client = database.client();
         let fill = format!(
             "INSERT INTO tourbillon.schedule
@@ -695,7 +696,7 @@ fn a_look_at_schedules_reads_no_other_shard() {
              FROM generate_series(0, {SCHEDULES} * 64 - 1) AS n"
         );
         client.batch_execute(&fill).unwrap();
-        let upcoming = store.upcoming(LONG, shards, SCHEDULES).unwrap();
+        let upcoming = store.upcoming(LONG, shards, None, SCHEDULES).unwrap();
         let names: Vec<u64> =
             upcoming.schedules.iter().map(|(row, _)| row.name.parse().unwrap()).collect();
         let expected = (0..).filter(|n| shards.contains((n % 64) as u8));

@@ -64,7 +64,7 @@ fn a_batch_of_advances_is_made_as_a_whole_or_not_at_all() {
         pollster::block_on(every.upsert()).unwrap();
     }
     let rows = |store: &mut Sqlite| {
-        let upcoming = store.upcoming(LONG * 2, Shards::ALL, 10).unwrap().schedules;
+        let upcoming = store.upcoming(LONG * 2, Shards::ALL, None, 10).unwrap().schedules;
         upcoming.into_iter().map(|(row, _)| row).collect::<Vec<_>>()
     };
     let before = rows(&mut store);
@@ -74,7 +74,8 @@ fn a_batch_of_advances_is_made_as_a_whole_or_not_at_all() {
             let (from, next) = (row.next.unwrap(), row.next.map(|next| next + LONG));
             let (schedule, version) = (row.id, row.version);
             let (timers, skipped) = (&[], &[]);
-            Advance { schedule, version, from, next, timers, skipped, only_idle: false }
+            let wall = None;
+            Advance { schedule, version, from, next, wall, timers, skipped, only_idle: false }
         })
         .collect();
     let db = Connection::open(folder.file()).unwrap();

@@ -89,6 +89,9 @@ pub(crate) async fn read_metrics(
     if let Ok(found) = service.catalog.overview(&apps).await {
         metrics::found(found.enabled, found.disabled, found.overdue);
     }
+    if let Some(stats) = service.stats() {
+        metrics::node(&stats);
+    }
     metrics::show_uses(service.config().tokens().map(Token::name));
     let text = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, text)], metrics::text()))

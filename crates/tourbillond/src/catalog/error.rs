@@ -55,6 +55,8 @@ pub(crate) enum Conflict {
     Once,
     /// The schedule is disabled.
     Disabled,
+    /// This node cannot read the times or policies of the schedule; the reason.
+    Unreadable(String),
     /// Another run is unfinished, and the overlap policy allows no second.
     Overlap,
     /// Other requests changed it, again and again.
@@ -157,6 +159,13 @@ impl fmt::Display for Conflict {
             Self::Over => "the one-shot is over; delete it, and create it again",
             Self::Once => "a one-shot cannot be paused or backfilled; PUT another time",
             Self::Disabled => "the schedule is disabled; enable it first",
+            Self::Unreadable(why) => {
+                return write!(
+                    f,
+                    "this node cannot read the schedule: {why}; ask another node, install the zone, or \
+                     replace the schedule with PUT"
+                );
+            }
             Self::Overlap => {
                 "another run is unfinished, and `overlap` allows no second; wait until it has ended"
             }

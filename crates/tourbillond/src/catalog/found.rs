@@ -9,7 +9,7 @@ use tourbillon_durable::{Outcome, Record, Time, TimerId};
 
 use super::Catalog;
 use super::definition::check_key;
-use super::error::{Error, Missing, Result};
+use super::error::{Conflict, Error, Missing, Result};
 use crate::callback::was_of;
 use crate::model::{self, AtWhen, Definition, Schedule, ScheduleState, Stored, When};
 
@@ -213,6 +213,22 @@ impl Found {
         }
     }
 
+    /// # Errors
+    ///
+    /// [`Conflict::Unreadable`] if this node cannot read the schedule, and so make no run of it.
+    pub(super) fn check_readable(row: &ScheduleRow) -> Result<()> {
+        let readable = row.rule.as_ref();
+        Ok(readable.map(drop).map_err(|why| Conflict::Unreadable(why.to_string()))?)
+    }
+
+    /// Returns the reason why it does not run on a machine like this one, if it is enabled.
+    fn unreadable(&self) -> Option<String> {
+        match self {
+            Self::Repeated(row) if row.enabled => row.rule.as_ref().err().map(ToString::to_string),
+            _ => None,
+        }
+    }
+
     /// Returns the end of its pause, if in the future.
     fn paused(&self, now: Time) -> Option<Time> {
         match self {
@@ -251,6 +267,7 @@ impl Found {
             version: self.version(),
             state,
             next: self.next(now).into_iter().map(model::rfc3339).collect(),
+            unreadable: self.unreadable(),
             paused_until: self.paused(now).map(model::rfc3339),
             created,
             when,

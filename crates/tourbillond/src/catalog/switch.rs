@@ -21,6 +21,9 @@ impl Catalog {
                 Found::Repeated(row) => {
                     // The row keeps a pause that has ended.
                     let is_paused = row.paused.is_some_and(|until| until > now);
+                    if on {
+                        Found::check_readable(row)?;
+                    }
                     let stored = found.stored().filter(|_| on && (!row.enabled || is_paused));
                     if let Some(stored) = &stored {
                         self.see_to_watch((app, key), &stored.definition, None, now).await?;
@@ -124,6 +127,7 @@ impl Catalog {
             let timer = match &found {
                 Found::Over(_) => return Err(Conflict::Over.into()),
                 Found::Repeated(row) => {
+                    Found::check_readable(row)?;
                     return match self.client.run_now(&row.name).await? {
                         RunNow::Done(id) => Ok(id),
                         RunNow::Busy => Err(Conflict::Overlap.into()),

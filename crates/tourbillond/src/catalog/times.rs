@@ -56,6 +56,7 @@ impl Catalog {
         if range.end > self.client.now().await? {
             return Err(Error::field("until", "it must be in the past"));
         }
+        Found::check_readable(&row)?;
         match self.client.backfill(&row.name, range).limit(limit).create().await? {
             Backfilled::Done { made, existed, rest } => {
                 Ok(model::Backfilled { made, existed, rest: rest.map(model::rfc3339) })

@@ -139,10 +139,15 @@ pub(crate) fn judge(
     // That of `since` itself has succeeded.
     let from = base.max(since + Duration::from_micros(1));
     let Some(first) = schedule.occurrences_from(from).next() else { return Judged::Over };
-    let due = if first <= base + within { base + within } else { first + within };
-    match due > now {
-        true => Judged::Later(due.since(now).min(LONGEST)),
-        false => Judged::Silent,
+    judge_by(Some(if first <= base + within { base + within } else { first + within }), now)
+}
+
+/// Judges a schedule that is silent from `due` on.
+fn judge_by(due: Option<Time>, now: Time) -> Judged {
+    match due {
+        Some(due) if due <= now => Judged::Silent,
+        Some(due) => Judged::Later(due.since(now).min(LONGEST)),
+        None => Judged::Later(LONGEST),
     }
 }
 
@@ -183,10 +188,18 @@ impl Catalog {
         if !row.enabled || !alerts.is_watched() {
             return Ok(over);
         }
-        let rule = row.rule()?;
-        // The last of the occurrences may be that much later.
-        let within = alerts.success_within.map(|within| within + rule.policies.jitter);
-        let judged = judge(&rule.schedule, row.paused, within, state.since(), now);
+        let judged = match &row.rule {
+            Ok(rule) => {
+                // The last of the occurrences may be that much later.
+                let within = alerts.success_within.map(|within| within + rule.policies.jitter);
+                judge(&rule.schedule, row.paused, within, state.since(), now)
+            }
+            // It has no run here, and so no success.
+            Err(_) => {
+                let base = row.paused.map_or(state.since(), |until| until.max(state.since()));
+                judge_by(alerts.success_within.map(|within| base + within), now)
+            }
+        };
         Ok((judged, Some(definition)))
     }
 
@@ -410,6 +423,11 @@ impl Catalog {
         why: DisabledBy,
     ) -> std::result::Result<(), StoreError> {
         let Ok(stored) = serde_json::from_slice::<Stored>(&row.payload) else { return Ok(()) };
+        if row.rule.is_err() {
+            // Only a node that can read it can write it back with the reason.
+            self.client.disable(&row.name).await?;
+            return Ok(());
+        }
         let stored = Stored { disabled_by: Some(why), ..stored };
         match self.rewrite(row, &stored, false).await? {
             Upsert::Stale => Err(contended()),

@@ -1,7 +1,7 @@
 //! [`Draft`]: a definition to create under a key, or to put in place of another.
 
 use tourbillon_durable::store::{Timer, TimerUpdate};
-use tourbillon_durable::{Created, Replacement, Time, TimerId, Upsert};
+use tourbillon_durable::{Created, Replacement, Rule, Time, TimerId, Upsert};
 
 use super::definition::{Plan, Times, check_key, payload};
 use super::error::{Conflict, Error, Result};
@@ -133,11 +133,11 @@ impl<'a> Draft<'a> {
             (Found::Repeated(row), Times::Repeated(schedule)) => {
                 let enabled = stored.definition.enabled;
                 let lane = self.lane();
-                if let Ok(rule) = &mut row.rule {
-                    let is_same = rule.schedule == *schedule && row.lane == lane;
-                    row.paused = row.paused.filter(|_| is_same && row.enabled == enabled);
-                    rule.schedule = schedule.clone();
-                }
+                let old = row.rule.as_ref().map(|rule| &rule.schedule);
+                let is_same = old == Ok(schedule) && row.lane == lane;
+                row.paused = row.paused.filter(|_| is_same && row.enabled == enabled);
+                let policies = row.rule.as_ref().map(|rule| rule.policies).unwrap_or_default();
+                row.rule = Ok(Rule::new(schedule.clone(), policies));
                 payload.clone_into(&mut row.payload);
                 (row.enabled, row.version, row.lane) = (enabled, version, lane);
             }
@@ -433,7 +433,7 @@ mod tests {
 
         tourbillon_durable::forward! { self.pass;
             now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-            amend confirm find timers schedule schedules upcoming change advance insert_occurrence
+            amend confirm find timers schedule schedules upcoming zoned rezone change advance insert_occurrence
             records backfill overview prune named promote
         }
     }

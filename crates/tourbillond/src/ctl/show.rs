@@ -93,7 +93,10 @@ fn labels(labels: &Value) -> String {
 
 pub(super) fn schedules(items: &Value) -> String {
     let row = |item: &Value| {
-        let next = item["next"].get(0).map_or_else(|| "-".to_owned(), cell);
+        let next = match &item["unreadable"] {
+            Value::String(why) => format!("none: {}", visible(why)),
+            _ => item["next"].get(0).map_or_else(|| "-".to_owned(), cell),
+        };
         let url = cell(&item["callback"]["url"]);
         let labels = labels(&item["labels"]);
         vec![cell(&item["key"]), cell(&item["state"]), when(&item["when"]), next, labels, url]

@@ -57,6 +57,11 @@ pub struct Schedule {
     pub state: ScheduleState,
     /// Next times, five at most, RFC 3339.
     pub next: Vec<String>,
+    /// Reason why an enabled schedule does not run: the node that answers cannot read its times or
+    /// policies, such as a zone that its machine lacks. It can be disabled, paused, replaced and
+    /// deleted all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
     /// End of the pause, if in the future, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<String>,

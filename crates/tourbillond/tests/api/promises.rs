@@ -345,7 +345,7 @@ impl World {
 
     /// Makes timers of due occurrences, like any node.
     fn plan(&mut self) -> bool {
-        let upcoming = self.node.upcoming(Duration::ZERO, Shards::ALL, 10).unwrap();
+        let upcoming = self.node.upcoming(Duration::ZERO, Shards::ALL, None, 10).unwrap();
         for (row, _) in &upcoming.schedules {
             let at = row.next.unwrap();
             let rule = row.rule().unwrap();
@@ -355,6 +355,7 @@ impl World {
                 version: row.version,
                 from: at,
                 next: rule.schedule.next_after(at),
+                wall: None,
                 timers: &[timer],
                 skipped: &[],
                 only_idle: false,

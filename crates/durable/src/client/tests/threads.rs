@@ -35,7 +35,7 @@ impl Store for Breaking {
 
     crate::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-        confirm find timers schedule schedules upcoming change advance backfill insert_occurrence
+        confirm find timers schedule schedules upcoming zoned rezone change advance backfill insert_occurrence
         records overview prune named promote
     }
 }
@@ -105,7 +105,7 @@ fn a_client_whose_threads_have_ended_says_so_at_once() {
 
         crate::forward! { self.pass;
             now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-            confirm find timers schedule schedules upcoming change advance insert_occurrence records
+            confirm find timers schedule schedules upcoming zoned rezone change advance insert_occurrence records
             overview prune backfill promote
         }
     }

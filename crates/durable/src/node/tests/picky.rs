@@ -119,6 +119,6 @@ impl Store for Picky {
 
     crate::forward! { self.pass;
         now join leave nodes insert held cancel reschedule confirm find timers
-        amend schedule schedules upcoming change backfill records overview prune
+        amend schedule schedules upcoming zoned rezone change backfill records overview prune
     }
 }

@@ -241,6 +241,7 @@ fn advance(bench: &mut Bench<'_>, row: &ScheduleRow, only_idle: bool) -> (Advanc
         version: 1,
         from,
         next: Some(from + SECOND),
+        wall: None,
         timers: from_ref(&timer),
         skipped: &[],
         only_idle,
@@ -278,7 +279,7 @@ pub(super) fn a_schedule_is_busy_while_one_of_it_waits_in_a_lane(rig: &dyn Rig) 
     let row = in_lane(&mut bench, "one", Overlap::Skip);
     let (advanced, timer) = advance(&mut bench, &row, true);
     assert_eq!(advanced, Advanced::Done);
-    let upcoming = bench.store.upcoming(LONG, crate::id::Shards::ALL, 10).unwrap();
+    let upcoming = bench.store.upcoming(LONG, crate::id::Shards::ALL, None, 10).unwrap();
     assert_eq!(upcoming.schedules[0].1, Unfinished { unfinished: 1, queued: 0 });
     assert_eq!(advance(&mut bench, &row, true).0, Advanced::Busy);
     // It is no queue of the schedule that lets it go.

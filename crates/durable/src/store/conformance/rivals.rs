@@ -78,6 +78,7 @@ pub(super) fn rivals_advance_a_schedule_once(rig: &dyn Rig) {
                     version: 1,
                     from,
                     next: Some(from + Duration::from_secs(1)),
+                    wall: None,
                     timers: &timers[rival],
                     skipped: &[],
                     only_idle: false,

@@ -7,8 +7,8 @@ use crate::id::{Lease, NodeId, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason, Record, RecordSummary};
 use crate::store::overview::HOUR;
 use crate::store::{
-    Change, Changed, End, Finished, How, NewTimer, Notice, Overview, Promoted, ScheduleRow, Skip,
-    Timer, Unfinished,
+    Advanced, Change, Changed, End, Finished, How, NewTimer, Notice, Overview, Promoted,
+    ScheduleRow, Skip, Timer, Unfinished,
 };
 use crate::time::Time;
 
@@ -298,6 +298,22 @@ impl Tables {
             (old.retry, old.has_queue) = (new.retry, new.has_queue);
             timer.version += 1;
         }
+    }
+
+    pub(super) fn rezone(&mut self, read: &ScheduleRow, now: Time) -> Advanced {
+        let to_come = |timer: &&Timer| timer.attempt == 0 && timer.new.scheduled_for > now;
+        let to_come = self.of_schedule(read.id).filter(to_come);
+        let taken: Vec<_> = to_come.map(|timer| (timer.new.scheduled_for, timer.new.id)).collect();
+        let row = self.schedules.get_mut(&read.name).filter(|row| {
+            row.enabled && (row.id, row.version, row.next) == (read.id, read.version, read.next)
+        });
+        let Some(row) = row else { return Advanced::Stale };
+        let first = taken.iter().map(|(at, _)| *at).min();
+        *row = row.clone().with_next(row.found_again(first, now));
+        for (_, id) in taken {
+            self.take(id);
+        }
+        Advanced::Done
     }
 
     /// Counts the rows of a kind, at most `part` of them for each count.

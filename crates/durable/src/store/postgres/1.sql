@@ -74,7 +74,9 @@ CREATE TABLE tourbillon.schedule (
     next timestamptz,
     -- End of its pause, if in the future.
     paused timestamptz,
-    lane text COLLATE "C"
+    lane text COLLATE "C",
+    -- Version of the zone data that `next` was computed by, and the offset from UTC, in seconds.
+    wall text
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 -- A node reads the first of each of its shards, in one order.
 CREATE INDEX schedule_next ON tourbillon.schedule (shard, next, id) WHERE enabled;

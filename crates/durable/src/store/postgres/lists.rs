@@ -302,7 +302,7 @@ const NAMED: &str = concat!(
 
 /// Places of the first columns of a schedule, a timer and a record in [`NAMED`].
 const SCHEDULE_AT: usize = 2;
-const TIMER_AT: usize = SCHEDULE_AT + 11;
+const TIMER_AT: usize = SCHEDULE_AT + 12;
 const RECORD_AT: usize = TIMER_AT + 18;
 
 pub(super) async fn named(session: &mut Session, names: &[&str]) -> Answer<(Time, Vec<Named>)> {

@@ -9,19 +9,19 @@ use tokio_postgres::Row;
 use super::link::{Answer, Query, Session};
 use super::timers::{NewTimers, columns, insert_timers, record_cancelled};
 use super::values::{Id, Span, Stamp, big, int, mask};
-use crate::id::{SHARDS, Shards, TimerId};
+use crate::id::{SHARDS, ScheduleId, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::store::{
     Advance, Advanced, Change, Changed, Filled, ManualRun, NewOccurrence, NewTimer, Past,
-    ScheduleRow, Skip, Unfinished, Upcoming,
+    ScheduleRow, Skip, Unfinished, Upcoming, Wall,
 };
-use crate::time::Time;
+use crate::time::{BEGINNING, Time};
 
 macro_rules! schedule_columns {
     () => {
         "s.id, s.name, s.kind, s.spec, s.policies, s.payload, s.enabled, s.version, s.next, \
-         s.paused, s.lane"
+         s.paused, s.lane, s.wall"
     };
 }
 pub(super) use schedule_columns;
@@ -40,6 +40,7 @@ pub(super) fn schedule_row(row: &Row, at: usize) -> Answer<ScheduleRow> {
         next: next.map(|Stamp(next)| next),
         paused: paused.map(|Stamp(paused)| paused),
         lane: row.try_get(at + 10)?,
+        wall: row.try_get::<_, Option<&str>>(at + 11)?.and_then(|wall| wall.parse().ok()),
     })
 }
 
@@ -67,7 +68,7 @@ static UPCOMING: LazyLock<String> = LazyLock::new(|| {
         format!(
             "(SELECT * FROM tourbillon.schedule
               WHERE enabled AND shard = {shard} AND next <= now() + $1::interval
-                  AND ($2::int8 >> {shard}) & 1 = 1
+                  AND (next, id) > ($4, $5) AND ($2::int8 >> {shard}) & 1 = 1
               ORDER BY next, id LIMIT $3)"
         )
     };
@@ -91,10 +92,12 @@ pub(super) async fn upcoming(
     session: &mut Session,
     ahead: Span,
     shards: Shards,
+    after: Option<(Time, ScheduleId)>,
     limit: u32,
 ) -> Answer<Upcoming> {
-    let shards = mask(shards);
-    let rows = session.read(&UPCOMING, &[&ahead, &shards, &i64::from(limit)]).await?;
+    let (shards, limit) = (mask(shards), i64::from(limit));
+    let (next, id) = after.map_or((BEGINNING, Id(0)), |(next, id)| (next, id.into()));
+    let rows = session.read(&UPCOMING, &[&ahead, &shards, &limit, &Stamp(next), &id]).await?;
     let Stamp(now) = rows[0].try_get(0)?;
     let mut schedules = Vec::with_capacity(rows.len());
     for row in &rows {
@@ -112,15 +115,16 @@ const LOCK: &str = "
 
 const CREATE: &str = "
     INSERT INTO tourbillon.schedule
-        (id, name, kind, spec, policies, payload, enabled, version, next, shard, paused, lane)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+        (id, name, kind, spec, policies, payload, enabled, version, next, shard, paused, lane,
+         wall)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
     ON CONFLICT DO NOTHING
     RETURNING id";
 
 const REPLACE: &str = "
     UPDATE tourbillon.schedule
     SET id = $1, kind = $3, spec = $4, policies = $5, payload = $6, enabled = $7, version = $8,
-        next = $9, shard = $10, paused = $11, lane = $12
+        next = $9, shard = $10, paused = $11, lane = $12, wall = $13
     WHERE name = $2
     RETURNING id";
 
@@ -221,6 +225,7 @@ async fn put(
                 &shard,
                 &row.paused.map(Stamp),
                 &row.lane,
+                &row.wall.as_ref().map(Wall::to_string),
             ],
         )
         .await?;
@@ -305,7 +310,7 @@ async fn change_timers(
 
 /// The row is locked from here on: by a change, an advance, and whatever lets its queue continue.
 const MOVE_ON: &str = "
-    UPDATE tourbillon.schedule SET next = $4
+    UPDATE tourbillon.schedule SET next = $4, wall = $5
     WHERE id = $1 AND version = $2 AND next = $3 AND enabled
     RETURNING name, kind";
 
@@ -348,8 +353,8 @@ pub(super) async fn advance(session: &mut Session, advance: &Advance<'_>) -> Ans
 async fn advance_within(session: &mut Session, advance: &Advance<'_>) -> Answer<Advanced> {
     let id = Id::from(advance.schedule);
     let (version, from) = (big(advance.version), Stamp(advance.from));
-    let next = advance.next.map(Stamp);
-    let rows = session.write(MOVE_ON, &[&id, &version, &from, &next]).await?;
+    let (next, wall) = (advance.next.map(Stamp), advance.wall.map(Wall::to_string));
+    let rows = session.write(MOVE_ON, &[&id, &version, &from, &next, &wall]).await?;
     let Some(row) = rows.first() else { return Ok(Advanced::Stale) };
     let (name, kind): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
     if advance.only_idle && session.read(IS_BUSY, &[&id]).await?[0].try_get(0)? {

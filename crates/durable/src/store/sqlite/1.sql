@@ -58,7 +58,9 @@ CREATE TABLE tourbillon_schedule (
     shard INTEGER NOT NULL,
     -- End of its pause, if in the future.
     paused INTEGER,
-    lane TEXT
+    lane TEXT,
+    -- Version of the zone data that `next` was computed by, and the offset from UTC, in seconds.
+    wall TEXT
 ) STRICT, WITHOUT ROWID;
 -- A node reads the first of each of its shards, in one order.
 CREATE INDEX tourbillon_schedule_next ON tourbillon_schedule (shard, next, id) WHERE enabled;

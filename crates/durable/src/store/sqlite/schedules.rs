@@ -12,9 +12,9 @@ use crate::id::{SHARDS, ScheduleId, Shards, TimerId};
 use crate::record::Outcome;
 use crate::store::{
     Advance, Advanced, Change, Changed, Filled, ManualRun, NewOccurrence, NewTimer, Past,
-    ScheduleRow, Skip, Timer, Unfinished, Upcoming,
+    ScheduleRow, Skip, Timer, Unfinished, Upcoming, Wall,
 };
-use crate::time::Time;
+use crate::time::{BEGINNING, Time};
 
 pub(super) const BY_NAME: &str =
     concat!("SELECT ", schedule_columns!(), " FROM tourbillon_schedule WHERE name = ?");
@@ -28,7 +28,8 @@ pub(super) static UPCOMING: LazyLock<String> = LazyLock::new(|| {
     let of_shard = |shard: u8| {
         format!(
             "SELECT {} FROM tourbillon_schedule INDEXED BY tourbillon_schedule_next
-             WHERE enabled AND shard = {shard} AND next <= ?1 AND ?2 >> {shard} & 1 = 1",
+             WHERE enabled AND shard = {shard} AND next <= ?1 AND (next, id) > (?4, ?5)
+                 AND ?2 >> {shard} & 1 = 1",
             schedule_columns!()
         )
     };
@@ -50,17 +51,19 @@ pub(super) const IS_BUSY: &str = "
 
 const CREATE: &str = "
     INSERT INTO tourbillon_schedule
-        (name, id, kind, spec, policies, payload, enabled, version, next, shard, paused, lane)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        (name, id, kind, spec, policies, payload, enabled, version, next, shard, paused, lane,
+         wall)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 pub(super) const REPLACE: &str = "
     UPDATE tourbillon_schedule SET id = ?2, kind = ?3, spec = ?4, policies = ?5, payload = ?6,
-        enabled = ?7, version = ?8, next = ?9, shard = ?10, paused = ?11, lane = ?12
+        enabled = ?7, version = ?8, next = ?9, shard = ?10, paused = ?11, lane = ?12,
+        wall = ?13
     WHERE name = ?1";
 
 pub(super) const REMOVE: &str = "DELETE FROM tourbillon_schedule WHERE name = ?";
 
-pub(super) const MOVE: &str = "UPDATE tourbillon_schedule SET next = ?2 WHERE id = ?1";
+pub(super) const MOVE: &str = "UPDATE tourbillon_schedule SET next = ?2, wall = ?3 WHERE id = ?1";
 
 pub(super) const OF_SCHEDULE: &str = concat!(
     "SELECT ",
@@ -105,12 +108,14 @@ pub(super) fn upcoming(
     now: Time,
     ahead: Duration,
     shards: Shards,
+    after: Option<(Time, ScheduleId)>,
     limit: u32,
 ) -> Answer<Upcoming> {
     let mut schedules = Vec::new();
     let mask = i64::from_ne_bytes(shards.mask().to_ne_bytes());
     let mut statement = connection.prepare_cached(&UPCOMING)?;
-    let mut rows = statement.query(params![Stamp(now + ahead), mask, limit])?;
+    let (next, id) = after.map_or((BEGINNING, Id::from(0_u128)), |(next, id)| (next, id.into()));
+    let mut rows = statement.query(params![Stamp(now + ahead), mask, limit, Stamp(next), id])?;
     while let Some(row) = rows.next()? {
         let row = schedule(row)?;
         let occupied = occupied(connection, row.id)?;
@@ -196,6 +201,7 @@ fn put(connection: &Connection, sql: &str, row: &ScheduleRow, version: u64) -> A
         row.id.shard(),
         row.paused.map(Stamp),
         row.lane,
+        row.wall.as_ref().map(Wall::to_string),
     ])?;
     Ok(())
 }
@@ -220,7 +226,8 @@ pub(super) fn advance(
     if advance.only_idle && exists(connection, IS_BUSY, params![id, Stamp(Time::NEVER)])? {
         return Ok(Advanced::Busy);
     }
-    connection.prepare_cached(MOVE)?.execute(params![id, advance.next.map(Stamp)])?;
+    let wall = advance.wall.map(Wall::to_string);
+    connection.prepare_cached(MOVE)?.execute(params![id, advance.next.map(Stamp), wall])?;
     let mut statement = connection.prepare_cached(INSERT)?;
     for new in advance.timers {
         if !is_taken(connection, row.id, new.scheduled_for)? {

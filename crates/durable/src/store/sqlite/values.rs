@@ -119,7 +119,7 @@ pub(super) fn timer(row: &Row<'_>) -> Result<Timer> {
 /// The columns of a schedule, as [`schedule`] reads them.
 macro_rules! schedule_columns {
     () => {
-        "id, name, kind, spec, policies, payload, enabled, version, next, paused, lane"
+        "id, name, kind, spec, policies, payload, enabled, version, next, paused, lane, wall"
     };
 }
 pub(super) use schedule_columns;
@@ -137,6 +137,7 @@ pub(super) fn schedule(row: &Row<'_>) -> Result<ScheduleRow> {
         next: row.get::<_, Option<Stamp>>(8)?.map(|stamp| stamp.0),
         paused: row.get::<_, Option<Stamp>>(9)?.map(|stamp| stamp.0),
         lane: row.get(10)?,
+        wall: row.get::<_, Option<String>>(11)?.and_then(|wall| wall.parse().ok()),
     })
 }
 

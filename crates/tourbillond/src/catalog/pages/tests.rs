@@ -71,7 +71,7 @@ impl Store for Noted {
 
     tourbillon_durable::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-        amend confirm find timers schedule upcoming change advance insert_occurrence
+        amend confirm find timers schedule upcoming zoned rezone change advance insert_occurrence
         records backfill overview prune named promote
     }
 }
