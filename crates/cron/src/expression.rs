@@ -224,8 +224,8 @@ impl Cron {
     /// stored: [`same_wall`](Self::same_wall) finds it by it after the rules of the zone have
     /// changed. `None` for `@every`, which has no times of day.
     ///
-    /// It is the offset that clocks in the zone have at `time`. If they are changed just then, it is
-    /// the lower one of the two.
+    /// It is the offset that clocks in the zone have at `time`. If they are changed just then, it
+    /// is the lower one of the two.
     pub fn wall_offset_s(&self, time: SystemTime) -> Option<i32> {
         match self.parsed.rule {
             Rule::Every(_) => None,

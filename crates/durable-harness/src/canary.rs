@@ -289,8 +289,8 @@ impl Store for Tap {
 
     tourbillon_durable::forward! { self.pass;
         notify now leave maintain held claim cancel reschedule nodes overview find timers schedule
-        amend schedules upcoming zoned rezone change advance advance_batch backfill insert_occurrence
-        records prune promote
+        amend schedules upcoming zoned rezone change advance advance_batch backfill
+        insert_occurrence records prune promote
     }
 }
 

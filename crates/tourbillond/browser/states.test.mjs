@@ -913,6 +913,19 @@ test('a pause that ends is not shown any more', async () => {
   assert.equal(await page.getByRole('button', { name: 'End pause' }).count(), 0);
 });
 
+test('a schedule that a node cannot read says why it does not run', async () => {
+  const why = 'time zone: `Mars/Olympus` is not known';
+  const nightly = fake.world.schedules.find(({ key }) => key === 'nightly');
+  Object.assign(nightly, { unreadable: why, next: [] });
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  const row = page.getByRole('row').filter({ hasText: 'nightly' });
+  await row.getByText(`Does not run: ${why}`).waitFor();
+  await go(page, '/schedules/reports/nightly', 'nightly');
+  await page.locator('.facts').getByText(why).waitFor();
+  await page.getByText('No run starts on this node, which cannot read the schedule.').waitFor();
+});
+
 test('a range is backfilled in parts, with its times counted before', async () => {
   expected = [/422/, /409/, /503/];
   await show();

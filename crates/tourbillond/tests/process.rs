@@ -10,6 +10,8 @@ mod receivers;
 mod tls;
 #[path = "support/tourbillond.rs"]
 mod tourbillond_process;
+#[path = "process/zones.rs"]
+mod zones;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -103,8 +103,8 @@ impl<S: Store + Clone + 'static> Store for Gated<S> {
 
     crate::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-        confirm find timers schedule schedules upcoming zoned rezone change advance backfill insert_occurrence
-        records overview prune named promote
+        confirm find timers schedule schedules upcoming zoned rezone change advance backfill
+        insert_occurrence records overview prune named promote
     }
 }
 

@@ -136,8 +136,9 @@ impl Planner {
             while !read.is_empty() {
                 let (mut planned, moved) = self.plan(node, &mut read, now);
                 for row in moved {
-                    zones::rezone(node, store, &row)?;
-                    self.next = node.now();
+                    if zones::rezone(node, store, &row)? {
+                        self.next = node.now();
+                    }
                 }
                 while !planned.is_empty() {
                     let answers = match advance_first(store, &planned) {
@@ -182,8 +183,8 @@ impl Planner {
         Ok(true)
     }
 
-    /// Takes schedules until their next steps write [`ROWS`] rows together. Returns these steps, and
-    /// the schedules that are to be moved before.
+    /// Takes schedules until their next steps write [`ROWS`] rows together. Returns these steps,
+    /// and the schedules that are to be moved before.
     fn plan(
         &mut self,
         node: &Shared,

@@ -122,9 +122,9 @@ pub(super) fn standing(row: &ScheduleRow, now: Time, seldom: Duration) -> Standi
     }
 }
 
-/// Moves the next occurrence of a schedule, unless that has changed since it was read. One that the
-/// store refuses holds up no other.
-pub(super) fn rezone(node: &Shared, store: &mut dyn Store, row: &ScheduleRow) -> Result<()> {
+/// Moves the next occurrence of a schedule, unless that has changed since it was read. Returns
+/// whether it may be planned now: one that the store refuses holds up no other.
+pub(super) fn rezone(node: &Shared, store: &mut dyn Store, row: &ScheduleRow) -> Result<bool> {
     match store.rezone(row) {
         Ok(Advanced::Done) => {
             node.counters.rezoned.add(1);
@@ -133,8 +133,11 @@ pub(super) fn rezone(node: &Shared, store: &mut dyn Store, row: &ScheduleRow) ->
             node.continue_lanes(row.lane.clone());
         }
         Ok(Advanced::Stale | Advanced::Busy) => {}
-        Err(error) if error.kind() == StoreErrorKind::Invalid => node.report("rezone", &error),
+        Err(error) if error.kind() == StoreErrorKind::Invalid => {
+            node.report("rezone", &error);
+            return Ok(false);
+        }
         Err(error) => return Err(error),
     }
-    Ok(())
+    Ok(true)
 }

@@ -331,6 +331,9 @@ fn everything(store: &mut Postgres, name: &str) {
         assert_eq!(store.cancel(timer.id).unwrap(), TimerUpdate::Done);
     }
     store.upcoming(LONG, Shards::ALL, None, 9).unwrap();
+    store.zoned(None, Some("2025b"), 9).unwrap();
+    let stale = ScheduleRow { version: 7, ..row.clone() };
+    assert_eq!(store.rezone(&stale).unwrap(), Advanced::Stale);
     store.cancel(timers[0].id).unwrap();
     assert_eq!(store.maintain().unwrap().promoted, 1);
     let withdraw = Some(Reason::Disabled);

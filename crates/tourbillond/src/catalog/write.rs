@@ -432,9 +432,9 @@ mod tests {
         }
 
         tourbillon_durable::forward! { self.pass;
-            now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-            amend confirm find timers schedule schedules upcoming zoned rezone change advance insert_occurrence
-            records backfill overview prune named promote
+            now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
+            confirm find timers schedule schedules upcoming zoned rezone change advance
+            insert_occurrence records backfill overview prune named promote
         }
     }
 

@@ -19,6 +19,7 @@ mod secrets;
 mod site;
 mod times;
 mod trial;
+mod unreadable;
 mod xtimer;
 
 use std::collections::BTreeMap;

@@ -35,8 +35,8 @@ impl Store for Meddled {
 
     crate::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-        confirm find timers schedule schedules upcoming zoned rezone change advance backfill insert_occurrence
-        records overview prune named promote
+        confirm find timers schedule schedules upcoming zoned rezone change advance backfill
+        insert_occurrence records overview prune named promote
     }
 }
 

@@ -46,8 +46,8 @@ impl Store for Refusing {
 
     crate::forward! { self.pass;
         now join beat leave maintain nodes scan held claim finish cancel reschedule amend confirm
-        find timers schedule schedules upcoming zoned rezone change advance backfill insert_occurrence records
-        overview prune promote
+        find timers schedule schedules upcoming zoned rezone change advance backfill
+        insert_occurrence records overview prune promote
     }
 }
 

@@ -35,8 +35,8 @@ impl Store for Breaking {
 
     crate::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-        confirm find timers schedule schedules upcoming zoned rezone change advance backfill insert_occurrence
-        records overview prune named promote
+        confirm find timers schedule schedules upcoming zoned rezone change advance backfill
+        insert_occurrence records overview prune named promote
     }
 }
 
@@ -105,8 +105,8 @@ fn a_client_whose_threads_have_ended_says_so_at_once() {
 
         crate::forward! { self.pass;
             now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-            confirm find timers schedule schedules upcoming zoned rezone change advance insert_occurrence records
-            overview prune backfill promote
+            confirm find timers schedule schedules upcoming zoned rezone change advance
+            insert_occurrence records overview prune backfill promote
         }
     }
     let client = Client::new(Box::new(Broken)).unwrap().with_deadline(Duration::MAX);

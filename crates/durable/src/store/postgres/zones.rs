@@ -7,7 +7,7 @@ use crate::id::ScheduleId;
 use crate::store::{Advanced, ScheduleRow};
 use crate::time::Time;
 
-/// The columns of a schedule, without its payload.
+/// Schedules without their payloads.
 const ZONED: &str = "
     SELECT s.id, s.name, s.kind, s.spec, s.policies, ''::bytea, s.enabled, s.version, s.next,
            s.paused, s.lane, s.wall

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{lanes, lists, nodes, overview, schedules, schema, timers, views};
+use super::{lanes, lists, nodes, overview, schedules, schema, timers, views, zones};
 use crate::id::{SHARDS, TimerId};
 use crate::record::Outcome;
 use crate::store::{RecordQuery, ScheduleQuery, Search, State, TimerQuery};
@@ -68,6 +68,11 @@ fn no_statement_walks_a_table() {
         schedules::STOP,
         schedules::IS_TAKEN,
         schedules::FORGET_SKIP,
+        zones::ZONED,
+        zones::IS_AS_READ,
+        zones::FIRST_TO_COME,
+        zones::DELETE_TO_COME,
+        zones::SET_NEXT,
         lists::NEWEST,
         lists::PRUNE,
         overview::DUE,
@@ -164,8 +169,8 @@ fn what_is_due_is_found_by_its_index() {
     let expected = format!("{kind} (kind=? AND due>? AND due<?)");
     assert_eq!(plan(&connection, timers::SCAN), [expected]);
     let steps = plan(&connection, &schedules::UPCOMING);
-    let search =
-        "SEARCH tourbillon_schedule USING INDEX tourbillon_schedule_next (shard=? AND next<?)";
+    let search = "SEARCH tourbillon_schedule USING INDEX tourbillon_schedule_next \
+                  (shard=? AND (next,id)>(?,?) AND next<?)";
     assert_eq!(steps.iter().filter(|step| **step == search).count(), usize::from(SHARDS));
     let merges = ["MERGE (UNION ALL)", "LEFT", "RIGHT", search];
     assert!(steps.iter().all(|step| merges.contains(&&step[..])), "{steps:?}");

@@ -8,7 +8,7 @@ use crate::id::ScheduleId;
 use crate::store::{Advanced, ScheduleRow};
 use crate::time::Time;
 
-/// The columns of a schedule, without its payload.
+/// Schedules without their payloads.
 pub(super) const ZONED: &str = "
     SELECT id, name, kind, spec, policies, x'', enabled, version, next, paused, lane, wall
     FROM tourbillon_schedule
@@ -16,7 +16,7 @@ pub(super) const ZONED: &str = "
         AND (?2 IS NULL OR substr(wall, 1, length(?2)) <> ?2)
     ORDER BY id LIMIT ?3";
 
-const IS_AS_READ: &str = "
+pub(super) const IS_AS_READ: &str = "
     SELECT 1 FROM tourbillon_schedule
     WHERE id = ? AND enabled AND version = ? AND next = ?";
 
@@ -28,7 +28,8 @@ pub(super) const FIRST_TO_COME: &str = "
 pub(super) const DELETE_TO_COME: &str = "
     DELETE FROM tourbillon_timer WHERE schedule = ? AND scheduled_for > ? AND attempt = 0";
 
-const SET_NEXT: &str = "UPDATE tourbillon_schedule SET next = ?2, wall = ?3 WHERE id = ?1";
+pub(super) const SET_NEXT: &str =
+    "UPDATE tourbillon_schedule SET next = ?2, wall = ?3 WHERE id = ?1";
 
 pub(super) fn zoned(
     connection: &Connection,
