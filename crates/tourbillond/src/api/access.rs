@@ -101,7 +101,7 @@ impl Access {
     }
 
     /// Returns whether the token lets change the app.
-    pub(super) fn may_change(&self, app: &str) -> bool {
+    pub(crate) fn may_change(&self, app: &str) -> bool {
         self.grant(app).is_some_and(|grant| grant.scope == Scope::Write)
     }
 
@@ -130,6 +130,11 @@ impl Access {
     /// The configuration that the token was judged by.
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The same, to be kept.
+    pub(super) fn into_config(self) -> Arc<Config> {
+        self.config
     }
 }
 

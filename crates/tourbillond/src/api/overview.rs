@@ -14,13 +14,13 @@ use futures_util::stream;
 use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, broadcast};
+use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 use utoipa::IntoParams;
 
 use super::access::Access;
 use super::problem::{Failure, Problem};
 use super::request::Params;
-use crate::config::Scope;
+use crate::config::{Config, Scope};
 use crate::model::{Overview, Run};
 use crate::service::{LIVE, Service};
 
@@ -72,14 +72,16 @@ pub(crate) async fn get(
 ///
 /// Events are `overview` each second, and `run` for each attempt that ends on this node. A client
 /// that reads too slowly gets `missed` with the number of runs that it missed, and is disconnected
-/// in the end.
+/// in the end. The stream ends whenever the configuration is read again, because the token may no
+/// longer be valid: follow anew.
 #[utoipa::path(
     get, path = "/v1/live", tag = "overview",
     operation_id = "follow",
     params(Asked),
     responses(
         (status = 200, body = String, content_type = "text/event-stream",
-            description = "The events, until the service stops."),
+            description = "The events, until the service stops or reads its
+                configuration again."),
         Failure,
     ),
 )]
@@ -95,6 +97,8 @@ pub(crate) async fn live(
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));
     };
     let live = Live {
+        judged_by: access.into_config(),
+        configs: service.follow(),
         runs: service.runs.subscribe(),
         due: service.timer.now(),
         apps,
@@ -119,6 +123,9 @@ pub(crate) async fn live(
 struct Live {
     service: Arc<Service>,
     apps: Vec<String>,
+    /// The configuration that the token was judged by. The stream ends when another is in force.
+    judged_by: Arc<Config>,
+    configs: watch::Receiver<Arc<Config>>,
     runs: broadcast::Receiver<Arc<Run>>,
     /// Due time of the next overview.
     due: Instant,
@@ -128,7 +135,7 @@ struct Live {
 }
 
 impl Live {
-    /// The next event; `None` once the service stops.
+    /// The next event; `None` once the service stops, or has another configuration.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(event) = self.waiting.pop_front() {
@@ -138,7 +145,12 @@ impl Live {
             let pause = std::pin::pin!(timer.sleep_until(self.due));
             let run = std::pin::pin!(self.runs.recv());
             let stop = std::pin::pin!(self.service.stopping());
-            match select(stop, select(run, pause)).await {
+            let (configs, judged_by) = (&mut self.configs, &self.judged_by);
+            let other = std::pin::pin!(async move {
+                let _ = configs.wait_for(|config| !Arc::ptr_eq(config, judged_by)).await;
+            });
+            let ends = select(stop, other);
+            match select(ends, select(run, pause)).await {
                 Either::Left(_) => return None,
                 Either::Right((Either::Left((Ok(run), _)), _)) => {
                     if self.apps.contains(&run.app) {

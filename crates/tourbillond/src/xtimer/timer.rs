@@ -78,6 +78,17 @@ pub(super) fn may_have(access: &Access, id: u64) -> impl Iterator<Item = &String
     access.seen().map(|(app, _)| app).filter(move |app| bits_of(app) == id >> RANDOM_BITS)
 }
 
+/// Returns whether the token permits to remove a timer of this number, in each app that may have
+/// it. If no app may, it has to permit changes of what it sees.
+pub(super) fn may_remove(access: &Access, id: u64) -> bool {
+    let apps = access.config().apps.keys();
+    let mut homes = apps.filter(|app| bits_of(app) == id >> RANDOM_BITS).peekable();
+    match homes.peek() {
+        Some(_) => homes.all(|app| access.may_change(app)),
+        None => access.seen().all(|(app, _)| access.may_change(app)),
+    }
+}
+
 /// Returns the app that a timer of XTimer's app is kept in, and whether that has another name.
 pub(super) fn home<'a>(
     access: &'a Access,

@@ -2,11 +2,13 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::http::{Method, Request};
-use serde_json::json;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
 use tourbillon::Timer;
 use tourbillon_durable::store::Memory;
 use tourbillond::config::{App, Config, Token, hash};
 use tourbillond::model::AppLimits;
+use tower::ServiceExt as _;
 
 use super::{Answer, Api, SCHEDULES, keyed, nightly};
 
@@ -114,6 +116,58 @@ async fn tokens_that_are_taken_back_are_refused_at_once() {
     less.apps.get_mut("default").unwrap().tokens.remove(0);
     api.service.reload(less);
     send(&api, "see", Method::GET, SCHEDULES).await.expect(401);
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_the_configuration_is_read_again() {
+    let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
+    let follow = async || {
+        let request = Request::get("/v1/live").header("authorization", "Bearer see");
+        let request = request.body(Body::empty()).unwrap();
+        api.router.clone().oneshot(request).await.unwrap()
+    };
+    let mut less = config();
+    less.apps.get_mut("default").unwrap().tokens.remove(0);
+    let mut stream = follow().await.into_body();
+    assert!(stream.frame().await.is_some());
+    api.service.reload(less);
+    // An event that was under way may still come.
+    let more = async { while stream.frame().await.is_some() {} };
+    let within = std::time::Duration::from_secs(60);
+    Timer::global().timeout(within, more).await.expect("the stream ends");
+    assert_eq!(follow().await.status(), 401);
+}
+
+#[tokio::test]
+async fn a_timer_of_xtimer_is_removed_or_missing_for_a_token_that_could_remove_it() {
+    const DEF: &str = "/api/timer/v1/def";
+    let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
+    let call = async |token: &str, method: Method, body: Value| {
+        let request = Request::builder().method(method).uri(DEF);
+        let request = request.header("content-type", "application/json");
+        let request = request.header("authorization", format!("Bearer {token}"));
+        api.send(request.body(Body::from(body.to_string())).unwrap()).await.expect(200)
+    };
+    let timer = json!({
+        "app": "default", "name": "nightly", "creator": "ann", "cron": "30 2 * * *",
+        "notifyHTTPParam": { "method": "POST", "url": "https://hooks.example.com/x" }
+    });
+    let id = call("change", Method::POST, timer).await["id"].as_u64().unwrap();
+    let delete = async |token: &str, id: u64| {
+        call(token, Method::DELETE, json!({ "id": id })).await["code"].as_i64().unwrap()
+    };
+    // It is there, and another number of the same app and one of no app are not.
+    for (token, codes) in [
+        ("other", [-1, -1, 0]),
+        ("see", [-1, -1, -1]),
+        ("see-all", [-1, -1, -1]),
+        ("change", [0, 0, 0]),
+        ("change-all", [0, 0, 0]),
+    ] {
+        for (id, code) in [id, id ^ 1, 1].into_iter().zip(codes) {
+            assert_eq!(delete(token, id).await, code, "{token}, {id}");
+        }
+    }
 }
 
 #[tokio::test]
