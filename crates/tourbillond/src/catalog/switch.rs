@@ -8,7 +8,10 @@ use tourbillon_durable::{
 use super::error::{Conflict, Error, Missing, Result};
 use super::found::{Found, Slot};
 use super::{Catalog, TRIES};
-use crate::model::{self, Alerts, RunningAttempt, ScheduleState, Stopped};
+use crate::model::{Alerts, RunningAttempt, ScheduleState, Stopped};
+
+/// Kind of the timers that free the keys of one-shots that are over.
+const FREED: &str = "freed";
 
 impl Catalog {
     /// Enables or disables the schedule or one-shot of the key.
@@ -99,10 +102,10 @@ impl Catalog {
                 },
                 Found::Over(record) => {
                     // The record stays. The one-shot that would follow is made, held, and taken
-                    // back.
+                    // back. It is no run: it has neither the app's kind nor a name, so no list has
+                    // it. It is found by its identity.
                     let id = TimerId::of_revival(record.timer);
-                    let next = client.once(&model::kind(app), Time::NEVER).id(id);
-                    let made = next.name(model::name(app, key)).create().await?;
+                    let made = client.once(FREED, Time::NEVER).id(id).create().await?;
                     let is_made = matches!(made, Created::Created(_));
                     let cancelled = client.cancel(id).await;
                     match cancelled.map_err(|error| after_a_write(is_made, error))? {

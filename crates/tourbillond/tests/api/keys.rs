@@ -159,6 +159,34 @@ async fn a_dead_run_is_made_again_while_its_key_is_there() {
 }
 
 #[tokio::test]
+async fn the_delete_of_a_one_shot_that_is_over_frees_its_key_and_leaves_no_run() {
+    let api = Api::new();
+    let mut fires = api.service.worker("http.default", 4).unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let made = api.post(SCHEDULES, keyed("a", json!({ "after": "0s" }))).await.expect(201);
+        ids.insert(0, made["id"].as_str().unwrap().to_owned());
+        super::end_run(&mut fires, Some("[]")).await;
+        api.delete(&one("a")).await.expect(200);
+        api.get(&one("a")).await.expect(404);
+        api.delete(&one("a")).await.expect(404);
+    }
+    let listed = runs(&api, "").await;
+    let listed: Vec<_> = listed.iter().map(|run| run["id"].as_str().unwrap()).collect();
+    assert_eq!(listed, ids);
+    assert_eq!(runs(&api, "key=a&state=cancelled").await, [] as [Value; 0]);
+    let history = api.get("/v1/apps/default/history?buckets=1").await.expect(200);
+    assert_eq!(history["buckets"][0]["cancelled"], 0);
+    let outcomes = &api.get("/v1/overview").await.expect(200)["outcomes"];
+    assert_eq!((&outcomes["succeeded"], &outcomes["cancelled"]), (&json!(3), &json!(0)));
+    // Nor among the last runs of what has the key next.
+    api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
+    let page = api.get(&format!("{SCHEDULES}?last_runs=20")).await.expect(200);
+    let last = page["items"][0]["last_runs"].as_array().unwrap();
+    assert!(last.len() == 3 && last.iter().all(|run| run["state"] == "succeeded"), "{last:?}");
+}
+
+#[tokio::test]
 async fn a_retry_that_was_taken_back_is_not_acknowledged_again() {
     let api = Api::new();
     let mut fires = api.service.worker("http.default", 4).unwrap();
