@@ -41,6 +41,8 @@ struct State {
     turn: Instant,
     /// Bytes of the request's body that are still to come.
     body_left: u64,
+    /// Bytes of the request that have come, until the answer to it is there.
+    taken: usize,
     /// True while the line of a head that is arriving is empty so far.
     line_is_empty: bool,
 }
@@ -104,6 +106,7 @@ impl Watch {
             is_known: false,
             turn: now,
             body_left: 0,
+            taken: 0,
             line_is_empty: true,
         };
         Self { timer: timer.clone(), limits, state: Mutex::new(state) }
@@ -119,14 +122,18 @@ impl Watch {
         if state.body_left > 0 {
             let length = bytes.len().min(usize::try_from(state.body_left).unwrap_or(usize::MAX));
             state.body_left -= length as u64;
+            state.taken += length;
             return length;
         }
         if !bytes.is_empty() && state.head.is_none() {
             let now = self.timer.now();
             state.head = Some(now);
             state.turn = now;
+            state.taken = 0;
         }
-        state.head_part(bytes)
+        let length = state.head_part(bytes);
+        state.taken += length;
+        length
     }
 
     /// Takes note that some of a response was written, or that the client had no room for it.
@@ -168,7 +175,14 @@ impl Watch {
         state.quiet = self.timer.now();
         state.turn = state.quiet;
         state.answers = false;
+        state.taken = 0;
         state.is_known |= granted;
+    }
+
+    /// Returns how many bytes of a request have come that is not answered yet: of its head and its
+    /// body. About as much memory is taken by it.
+    pub fn taken(&self) -> usize {
+        self.lock().taken
     }
 
     /// Returns the client's standing, and since when it has that; `None` while it is being

@@ -188,7 +188,7 @@ async fn connection<S>(
                 return Poll::Ready(());
             }
         }
-        seat.stands(watch.standing());
+        seat.stands(watch.standing(), watch.taken());
         if cut.as_mut().poll(cx).is_ready() {
             tracing::debug!("a client was cut to make room");
             return Poll::Ready(());

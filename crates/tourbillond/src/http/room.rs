@@ -1,4 +1,5 @@
-//! [`Room`]: limits connected clients, and cuts one when another needs its place.
+//! [`Room`]: limits connected clients and the memory of their requests, and cuts one when another
+//! needs its place, or all together have sent too much.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,10 @@ const STANDINGS: usize = Standing::Continues as usize + 1;
 /// its request a moment after it connects, and later on a loaded machine.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// Room for connections, and for their answers.
+/// Memory of all requests that are not complete, in bytes.
+const REQUESTS_MAX: usize = 32 << 20;
+
+/// Room for connections, for their requests, and for their answers.
 pub(super) struct Room {
     places: Arc<Semaphore>,
     answers: Arc<Answers>,
@@ -27,11 +31,20 @@ pub(super) struct Room {
 struct State {
     /// Connections that may be cut, by standing, and then by how long they have had it: the longest
     /// is cut first. A notified connection is cut.
-    open: [BTreeMap<(Instant, u64), Arc<Notify>>; STANDINGS],
+    open: [BTreeMap<(Instant, u64), Open>; STANDINGS],
+    /// Bytes of all requests in `open`.
+    taken: usize,
     /// True while a client waits for a place.
     waits: bool,
     /// Number of clients so far.
     count: u64,
+}
+
+/// A connection that may be cut.
+struct Open {
+    cut: Arc<Notify>,
+    /// Bytes of a request that is not complete.
+    taken: usize,
 }
 
 /// A client's place. Dropped, there is room for another.
@@ -39,6 +52,7 @@ pub(super) struct Seat {
     room: Arc<Room>,
     number: u64,
     stands: Option<(Standing, Instant)>,
+    taken: usize,
     cut: Arc<Notify>,
     _place: OwnedSemaphorePermit,
 }
@@ -67,7 +81,7 @@ impl Room {
         let number = state.count;
         drop(state);
         let cut = Arc::new(Notify::new());
-        Seat { room: Arc::clone(self), number, stands: None, cut, _place: place }
+        Seat { room: Arc::clone(self), number, stands: None, taken: 0, cut, _place: place }
     }
 
     /// Cuts the first that may be cut, now or once there is one.
@@ -127,7 +141,19 @@ impl State {
     /// Cuts the first client of these standings; `false` if there is none.
     fn cut_first(&mut self, standings: std::ops::Range<usize>) -> bool {
         let first = self.open[standings].iter_mut().find_map(BTreeMap::pop_first);
-        first.inspect(|(_, cut)| cut.notify_one()).is_some()
+        let Some((_, open)) = first else { return false };
+        self.taken -= open.taken;
+        open.cut.notify_one();
+        true
+    }
+
+    /// Cuts clients whose requests are not complete, strangers first, until the requests of the
+    /// others have room.
+    fn make_room_for_requests(&mut self) {
+        for standing in [Standing::Begins, Standing::Continues] {
+            let standing = standing as usize;
+            while self.taken > REQUESTS_MAX && self.cut_first(standing..standing + 1) {}
+        }
     }
 }
 
@@ -137,18 +163,24 @@ impl Seat {
         Arc::clone(&self.cut)
     }
 
-    /// The client stands so, since then; `None` if it must not be cut.
-    pub(super) fn stands(&mut self, now: Option<(Standing, Instant)>) {
-        if now == self.stands {
+    /// The client stands so, since then, and has sent so many bytes of a request that is not
+    /// complete; `None` if it must not be cut.
+    pub(super) fn stands(&mut self, now: Option<(Standing, Instant)>, taken: usize) {
+        let taken = now.map_or(0, |_| taken);
+        if (now, taken) == (self.stands, self.taken) {
             return;
         }
         let mut state = self.room.lock();
         if let Some((standing, since)) = self.stands.take() {
-            state.open[standing as usize].remove(&(since, self.number));
+            let open = state.open[standing as usize].remove(&(since, self.number));
+            state.taken -= open.map_or(0, |open| open.taken);
         }
-        self.stands = now;
+        (self.stands, self.taken) = (now, taken);
         let Some((standing, since)) = now else { return };
-        state.open[standing as usize].insert((since, self.number), Arc::clone(&self.cut));
+        let open = Open { cut: Arc::clone(&self.cut), taken };
+        state.open[standing as usize].insert((since, self.number), open);
+        state.taken += taken;
+        state.make_room_for_requests();
         if state.waits {
             state.waits = !state.cut_any();
         }
@@ -161,7 +193,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.stands(None);
+        self.stands(None, 0);
         self.room.free_memory();
     }
 }
@@ -196,10 +228,10 @@ mod tests {
         let room = Room::new(order.len() + 1, Answers::new(1));
         let mut seats: Vec<_> = order.iter().map(|_| room.seat().now_or_never().unwrap()).collect();
         let mut answered = room.seat().now_or_never().unwrap();
-        answered.stands(Some((Silent, start)));
-        answered.stands(None);
+        answered.stands(Some((Silent, start)), 0);
+        answered.stands(None, 0);
         for (seat, stands) in seats.iter_mut().zip(order).rev() {
-            seat.stands(Some(stands));
+            seat.stands(Some(stands), 0);
         }
         assert!(room.is_full());
         for (place, stands) in order.iter().enumerate() {
@@ -209,7 +241,7 @@ mod tests {
         }
         // The next that may be cut is.
         room.make_room();
-        answered.stands(Some((Continues, at(9))));
+        answered.stands(Some((Continues, at(9))), 0);
         assert!(is_cut(&answered));
     }
 
@@ -227,7 +259,7 @@ mod tests {
             (Standing::Begins, just + Duration::from_millis(1)),
         ];
         for (seat, stands) in seats.iter_mut().zip(stands) {
-            seat.stands(Some(stands));
+            seat.stands(Some(stands), 0);
         }
         for cut in [0, 2, 3, 1] {
             room.make_room();
@@ -242,11 +274,11 @@ mod tests {
         let mut waits = pin!(room.seat());
         assert!(waits.as_mut().now_or_never().is_none());
         assert!(!is_cut(&first));
-        first.stands(Some((Standing::Silent, Instant::now())));
+        first.stands(Some((Standing::Silent, Instant::now())), 0);
         assert!(is_cut(&first));
         drop(first);
         let mut second = waits.now_or_never().unwrap();
-        second.stands(Some((Standing::Silent, Instant::now())));
+        second.stands(Some((Standing::Silent, Instant::now())), 0);
         assert!(!is_cut(&second), "nobody waits");
     }
 
@@ -257,15 +289,44 @@ mod tests {
         let mut seats: Vec<_> = (0..2).map(|_| room.seat().now_or_never().unwrap()).collect();
         let start = Instant::now();
         let held = answers.hold(10).now_or_never().unwrap();
-        seats[0].stands(Some((Standing::Unread, start)));
+        seats[0].stands(Some((Standing::Unread, start)), 0);
         assert!(!is_cut(&seats[0]));
         let mut waits = pin!(answers.hold(1));
         assert!(waits.as_mut().now_or_never().is_none());
-        seats[1].stands(Some((Standing::Unread, start + Duration::from_millis(1))));
+        seats[1].stands(Some((Standing::Unread, start + Duration::from_millis(1))), 0);
         assert!(is_cut(&seats[0]) && !is_cut(&seats[1]));
         seats.remove(0);
         assert!(is_cut(&seats[0]), "the next, as there is still no memory");
         drop(held);
         assert!(waits.now_or_never().is_some());
+    }
+
+    #[test]
+    fn requests_that_are_not_complete_share_memory_and_those_of_strangers_are_cut_first() {
+        let room = Room::new(9, Answers::new(1));
+        let mut seats: Vec<_> = (0..5).map(|_| room.seat().now_or_never().unwrap()).collect();
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let part = REQUESTS_MAX / 4;
+        // They grow; a client that is being answered is not cut.
+        for taken in [1, part] {
+            seats[0].stands(Some((Standing::Continues, at(0))), taken);
+            seats[1].stands(Some((Standing::Begins, at(2))), taken);
+            seats[2].stands(Some((Standing::Begins, at(1))), taken);
+            seats[3].stands(None, taken);
+            seats[4].stands(Some((Standing::Idle, at(0))), 0);
+        }
+        assert!(!seats.iter().any(is_cut));
+        seats[3].stands(Some((Standing::Begins, at(3))), part);
+        assert!(!seats.iter().any(is_cut), "all of it is taken");
+        seats[3].stands(Some((Standing::Begins, at(3))), part + 1);
+        assert_eq!(seats.iter().position(is_cut), Some(2));
+        // It has no part any more, whatever it says until it is gone.
+        seats.remove(2);
+        seats[2].stands(Some((Standing::Begins, at(3))), 2 * part);
+        assert!(!seats.iter().any(is_cut));
+        seats[0].stands(Some((Standing::Continues, at(0))), 4 * part);
+        let cut: Vec<_> = seats.iter().map(is_cut).collect();
+        assert_eq!(cut, [false, true, true, false], "strangers, and that is enough");
     }
 }

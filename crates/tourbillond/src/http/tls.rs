@@ -75,7 +75,7 @@ impl Tls {
         stopped: &mut watch::Receiver<bool>,
     ) -> Option<TlsStream<S>> {
         let acceptor = TlsAcceptor::from(self.config.borrow().clone());
-        seat.stands(Some((Standing::Silent, timer.now())));
+        seat.stands(Some((Standing::Silent, timer.now())), 0);
         let cut = seat.cut();
         let accepted = tokio::select! {
             accepted = timer.timeout(HANDSHAKE, acceptor.accept(stream)) => accepted,
