@@ -196,6 +196,8 @@ async fn serve(
     tokio::spawn(reloads);
     let (keeper, keep) = (Arc::clone(&service), settings.keep);
     tokio::spawn(async move { keeper.forget(keep).await });
+    let keeper = Arc::clone(&service);
+    tokio::spawn(async move { keeper.mind_clock().await });
     let address = listener.local_addr()?;
     tracing::info!(%address, store = %settings.store, node = %service.node(), "started");
     println!("{}://{address}", if tls.is_some() { "https" } else { "http" });

@@ -39,6 +39,7 @@ const LATENESS_SECONDS: &str = "tourbillond_lateness_seconds";
 const CLAIM_LATENESS_SECONDS: &str = "tourbillon_durable_lateness_seconds";
 const SCHEDULES: &str = "tourbillond_schedules";
 const OVERDUE: &str = "tourbillond_overdue";
+const CLOCK_BEHIND: &str = "tourbillond_clock_behind_seconds";
 const REQUESTS: &str = "tourbillond_requests_total";
 const REQUEST_SECONDS: &str = "tourbillond_request_seconds";
 const DATABASE_SECONDS: &str = "tourbillond_database_seconds";
@@ -107,6 +108,11 @@ fn describe() {
     );
     describe_gauge!(SCHEDULES, Unit::Count, "Schedules of the cluster, by state.");
     describe_gauge!(OVERDUE, Unit::Count, "Attempts of the cluster that are due and not claimed.");
+    describe_gauge!(
+        CLOCK_BEHIND,
+        Unit::Seconds,
+        "How far the database's clock is behind the newest record; 0 unless it was set back."
+    );
     describe_counter!(REQUESTS, Unit::Count, "Requests, by route, method and status.");
     describe_histogram!(
         REQUEST_SECONDS,
@@ -175,6 +181,11 @@ pub fn node(stats: &Stats) {
         gauge!(ZONE_DATA, "version" => before).set(0);
     }
     gauge!(ZONE_DATA, "version" => now).set(1);
+}
+
+/// Notes how far the database's clock is behind the newest record.
+pub(crate) fn clock_is_behind(by: Duration) {
+    gauge!(CLOCK_BEHIND).set(by.as_secs_f64());
 }
 
 /// Returns how late this node's callbacks started, since it started.
@@ -333,6 +344,8 @@ mod tests {
             CALLBACK_SECONDS,
             LATENESS_SECONDS,
             OVERDUE,
+            CLOCK_BEHIND,
+            BUILD,
             REQUESTS,
             DATABASE_SECONDS,
             DATABASE_ERRORS,

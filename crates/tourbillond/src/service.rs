@@ -1,5 +1,6 @@
 //! [`Service`]: the common state of all parts.
 
+mod clock;
 mod trials;
 
 use std::fmt;

@@ -260,7 +260,12 @@ pub(crate) async fn put(
     delete, path = "/v1/apps/{app}/schedules/{key}", tag = "schedules",
     operation_id = "delete_schedule",
     params(OfSchedule),
-    responses((status = 200, body = Stopped, description = "The schedule was deleted."), Failure),
+    responses(
+        (status = 200, body = Stopped, description = "The schedule was deleted."),
+        (status = 409, body = Problem, content_type = PROBLEM,
+            description = "An attempt of the one-shot is running; nothing was deleted."),
+        Failure,
+    ),
 )]
 pub(crate) async fn delete(
     State(service): State<Arc<Service>>,
