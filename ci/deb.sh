@@ -13,17 +13,35 @@ if ! command -v dpkg-deb >/dev/null; then
     not_checked "the package for Debian" "there is no dpkg-deb"
     exit
 fi
-flags=() compression=xz folder=target/deb
+flags=() compression=xz folder=target/deb allowed=()
 if [ "${1:-}" = --debug ]; then
     shift
     flags=(--debug) compression=none folder=target/deb/debug
+    allowed=(--suppress-tags uses-no-compression-for-control-tarball
+        --suppress-tags uses-no-compression-for-data-tarball)
 fi
 base=$(mktemp -d)
 trap 'rm -rf "$base"' EXIT
-# As docs/OPERATIONS.md has it for other systems.
-cargo install --quiet --locked "${flags[@]}" --path crates/tourbillond --root "$base/installed"
+# As docs/OPERATIONS.md has it for other systems. It shows how far it is, because it takes minutes.
+cargo install --locked "${flags[@]}" --path crates/tourbillond --root "$base/installed"
 programs=$base/installed/bin
 sources=$PWD/crates/tourbillond
+
+# find_lintian: sets `lintian` to the command; unpacks it with all that it needs if it is not
+# installed. Fails where that cannot be done.
+find_lintian() {
+    lintian=(lintian)
+    ! command -v lintian >/dev/null || return 0
+    local needed perl
+    needed=$(apt-get install -s --no-install-recommends lintian 2>/dev/null |
+        awk '/^Inst/ && $2 != "perl-base" { print $2 }') || return
+    # shellcheck disable=SC2086 # these are words
+    [ -n "$needed" ] && unpack lintian $needed || return
+    perl=$(echo "$debian"/lintian/usr/{share,lib/*-linux-gnu}/perl*{,/5.*} | tr ' ' :)
+    lintian=(env PERL5LIB="$perl" PATH="$debian/lintian/usr/bin:$PATH"
+        LD_LIBRARY_PATH="$(echo "$debian"/lintian/usr/lib/*-linux-gnu)"
+        "$debian/lintian/usr/bin/lintian" --allow-root)
+}
 
 # --- the package
 
@@ -42,11 +60,26 @@ for program in tourbillond tourbillonctl; do
 done
 gzip -9n "$root"/usr/share/man/man1/*
 doc=$root/usr/share/doc/tourbillond
-install -D -m 644 -t "$doc" "$sources/README.md" \
-    "$sources/docs/OPERATIONS.md" "$sources/docs/LOAD.md" \
-    "$sources/deploy/alerts.yaml" "$sources/deploy/dashboard.json"
-gzip -9nc "$sources/CHANGELOG.md" >"$doc/changelog.gz"
-cat "$sources/LICENSE-MIT" "$sources/LICENSE-APACHE" >"$doc/copyright"
+# Where the source has them, so that they find each other.
+install -D -m 644 -t "$doc/docs" "$sources/docs"/*.md "$sources/docs/now-light.png" \
+    "$sources/docs/schedules.png"
+install -D -m 644 -t "$doc/deploy" "$sources/deploy/alerts.yaml" "$sources/deploy/dashboard.json"
+install -D -m 644 -t "$doc" "$sources/deploy/deb/README.Debian"
+# Links to other crates lead out of the package.
+sed 's/\[\([^]]*\)\](\.\.\/[^)]*)/\1/g' "$sources/README.md" >"$doc/README.md"
+install -D -m 644 -t "$doc" "$sources/CHANGELOG.md"
+maintainer=$(sed -n 's/^Maintainer: //p' "$sources/deploy/deb/control")
+printf '%s (%s) stable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- %s  %s\n' tourbillond "$version" \
+    "$maintainer" "$(date -Rud "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}")" |
+    gzip -9n >"$doc/changelog.gz"
+install -D -m 644 "$sources/deploy/deb/lintian-overrides" \
+    "$root/usr/share/lintian/overrides/tourbillond"
+python3 ci/notices.py tourbillond | gzip -9n >"$doc/third-party-notices.gz"
+# Apache's text is where each Debian has it.
+{
+    cat "$sources/deploy/deb/copyright"
+    sed -n '3,$ { s/^$/./; s/^/ /; p }' "$sources/LICENSE-MIT"
+} >"$doc/copyright"
 unit=$root/usr/lib/systemd/system/tourbillond.service
 mkdir -p "${unit%/*}"
 # What its first lines say is done by the package.
@@ -74,13 +107,27 @@ echo "$package: $(stat -c %s "$package") bytes"
 
 # --- what is in it, as it is unpacked
 
-unpacked=$base/unpacked
+unpacked=$base/unpacked share_doc=/usr/share/doc/tourbillond
 dpkg-deb --extract "$package" "$unpacked"
 for program in tourbillond tourbillonctl; do
     [ "$("$unpacked/usr/bin/$program" --version)" = "$program $version" ]
     grep -q "^.TH $program 1" <(zcat "$unpacked/usr/share/man/man1/$program.1.gz")
     bash -n "$unpacked/usr/share/bash-completion/completions/$program"
 done
+# Each file that a document points to is there.
+for document in "$unpacked$share_doc"/*.md "$unpacked$share_doc"/docs/*.md; do
+    for path in $(grep -o ']([^)#:]*)' "$document" | tr -d '])('); do
+        [ -e "${document%/*}/$path" ] || { echo "$document: no $path"; exit 1; }
+    done
+done
+for crate in ring rustls hyper; do
+    grep -q "^  $crate [0-9]" <(zcat "$unpacked$share_doc/third-party-notices.gz")
+done
+if find_lintian; then
+    "${lintian[@]}" --fail-on error,warning "${allowed[@]}" "$package"
+else
+    not_checked "the package by lintian" "it cannot be had here"
+fi
 [ "$(stat -c %a "$unpacked/etc/tourbillond" "$unpacked/etc/tourbillond/config.toml")" = "750
 640" ]
 analyze=(systemd-analyze)
