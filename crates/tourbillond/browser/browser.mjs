@@ -96,6 +96,10 @@ export async function go(page, hash, heading) {
   await page.getByRole('heading', { level: 1, name: heading }).waitFor();
 }
 
+/** Opens the menu of a schedule in a list. */
+export const openMenu = (page, key) => page.locator('.menu summary', { hasText: '⋯' })
+  .and(page.getByLabel(`Actions on ${key}`, { exact: true })).click();
+
 /** Waits until figures come in. */
 export const isLive = (page) => page.locator('#link[data-state=live]').waitFor();
 

@@ -32,7 +32,8 @@ function run(app, key, minutes, state, ended = [], more = {}) {
   const over = !['pending', 'running'].includes(state);
   return {
     id: idOf(`${app}/${key}/${minutes}`), app, key, scheduled_for: at(minutes), state,
-    recorded: over ? at(minutes + 0.02) : undefined, due: over ? undefined : at(minutes + 2),
+    recorded: over ? iso(Date.parse(ended.at(-1)?.started ?? at(minutes)) + 1_200) : undefined,
+    due: over ? undefined : at(2),
     attempts: ended.length + (state === 'running'), failures, ended_attempts: ended,
     can_retry: state === 'dead', node: idOf('one'), ...more,
   };
@@ -57,8 +58,9 @@ function night() {
         'https://billing.internal/dunning', { state: 'disabled', enabled: false, next: [] }),
       schedule('billing', 'invoices', cron('*/15 * * * *', 'UTC'),
         'https://billing.internal/invoices/run',
-        { overlap: 'skip', labels: { team: 'billing', urgent: '' } }),
-      schedule('billing', 'ledger-sync', { every: '30s' }, 'https://ledger.internal/sync'),
+        { next: [at(3), at(18)], overlap: 'skip', labels: { team: 'billing', urgent: '' } }),
+      schedule('billing', 'ledger-sync', { every: '30s' }, 'https://ledger.internal/sync',
+        { next: [at(0.4), at(0.9)] }),
       schedule('billing', 'reminder-4711', { at: at(320) }, 'https://billing.internal/remind',
         { state: 'pending', next: [at(320)] }),
       schedule('reports', 'nightly', cron('30 2 * * *', 'Europe/Berlin'),
@@ -77,18 +79,18 @@ function night() {
         'https://reports.internal/digest', { next: [at(648)] }),
       schedule('reports', 'xtimer.8321002', cron('0 6 * * *', 'UTC'),
         'https://reports.internal/stock', {
-          xtimer: { id: 8321002, name: 'Stock levels', creator: 'ann' },
+          next: [at(408), at(408 + 24 * 60)], xtimer: { id: 8321002, name: 'Stock levels', creator: 'ann' },
         }),
     ],
     runs: [
-      run('billing', 'invoices', 2, 'pending',
+      run('billing', 'invoices', -12, 'pending',
         times(3, answered(-9, 10_000, undefined, 'no answer within 10s'))),
       run('billing', 'ledger-sync', -0.1, 'running'),
       run('billing', 'ledger-sync', -0.6, 'succeeded', times(1, answered(-0.6, 41, 204))),
       run('billing', 'ledger-sync', -1.1, 'succeeded', times(1, answered(-1.1, 38, 204))),
-      run('billing', 'invoices', -12, 'dead', times(5, answered(-12, 83, 503,
+      run('billing', 'invoices', -27, 'dead', times(5, answered(-27, 83, 503,
         'the answer was 503', '<h1>Service Unavailable</h1>')), { reason: 'failed' }),
-      run('billing', 'invoices', -27, 'dead', times(5, answered(-27, 79, 503,
+      run('billing', 'invoices', -42, 'dead', times(5, answered(-42, 79, 503,
         'the answer was 503', '<img src=x onerror="alert(1)">')), { reason: 'failed' }),
       run('reports', 'nightly', -1362, 'succeeded',
         [answered(-1362, 30_000, undefined, 'no answer within 30s')(0, 0), {
@@ -100,7 +102,7 @@ function night() {
           headers: { 'content-type': 'application/json', server: 'reports/7' },
           timing: { resolve_ms: 3, connect_ms: 11, tls_ms: 24, first_byte_ms: 21_360 },
         }]),
-      run('billing', 'invoices', -42, 'skipped', [], { reason: 'overlap' }),
+      run('billing', 'invoices', -57, 'skipped', [], { reason: 'overlap' }),
     ],
     overdue: 14,
     nodes: 3,
@@ -289,7 +291,8 @@ export async function start() {
         const ofApp = world.runs.filter((each) => each.app === app);
         const has = (each) => (!query.get('key') || each.key === query.get('key'))
           && (query.get('state') ? each.state === query.get('state') : each.recorded)
-          && (!query.get('since') || each.scheduled_for >= query.get('since'));
+          && (!query.get('since') || each.scheduled_for >= query.get('since'))
+          && (!query.get('until') || each.recorded < query.get('until'));
         if (world.looked === Infinity) return page(ofApp.filter(has), query);
         const from = Number(query.get('cursor') ?? 0);
         const end = from + world.looked;

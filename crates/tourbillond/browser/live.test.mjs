@@ -8,7 +8,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { accessible, close, go, isLive, launch, open } from './browser.mjs';
+import { accessible, close, go, isLive, launch, open, openMenu } from './browser.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'tourbillon-page.'));
 let browser;
@@ -119,6 +119,7 @@ test('a schedule is made, seen to run, and silent once it is disabled', async ()
     .filter({ hasText: '204' }).first().waitFor();
   await accessible(page, 'what happens now');
   await go(page, '/schedules', 'Schedules');
+  await openMenu(page, 'tick');
   await page.getByRole('button', { name: 'Disable tick' }).click();
   await page.getByRole('status').getByText('tick is disabled: no new callback starts').waitFor();
   await page.getByRole('button', { name: 'Enable tick' }).waitFor();
@@ -244,6 +245,7 @@ test('a credential is sent, and never shown once it is given', async () => {
   const page = await open(browser, url);
   await isLive(page);
   await go(page, '/edit', 'New schedule');
+  await page.getByText('Headers, timeout and success').click();
   await page.getByLabel('Headers', { exact: true }).fill('Authorization: Bearer hunter2\nX-A: b');
   await page.getByLabel('Headers with a secret').fill('Cookie: nothing');
   await page.getByLabel('Key', { exact: true }).fill('hidden');

@@ -3,7 +3,9 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { mkdirSync, readdirSync } from 'node:fs';
-import { accessible, close, fits, go, isLive, launch, open, tabTo } from './browser.mjs';
+import {
+  accessible, close, fits, go, isLive, launch, open, openMenu, tabTo,
+} from './browser.mjs';
 import { start } from './fake.mjs';
 
 /** Each view, with what it has to show once it is there. */
@@ -282,6 +284,7 @@ test('a store that is away is said, and so is that lists are older', async () =>
   expected = [/503/];
   fake.world.away = 'store';
   await page.getByRole('alert').getByText('The store does not answer.').waitFor();
+  await openMenu(page, 'ledger-sync');
   await page.getByRole('button', { name: 'Disable ledger-sync' }).click();
   await page.getByRole('status').getByText('ledger-sync is not changed').waitFor();
   await page.getByText(/Not read: .* What follows is older\./).waitFor();
@@ -377,6 +380,64 @@ test('states and reasons are plain words', async () => {
   assert.deepEqual([...new Set(seen)].sort(), ['Dead', 'Skipped', 'Succeeded']);
 });
 
+test('twenty-five schedules are on a screen, each in a line with one named time', async () => {
+  const [nightly, hourly] = ['nightly', 'ledger-sync'].map((name) =>
+    fake.world.schedules.find(({ key }) => key === name));
+  fake.world.schedules = Array.from({ length: 200 }, (_, index) => ({
+    ...index % 2 ? nightly : hourly, app: 'billing', key: `a-rather-long-name-of-a-job-${index}`,
+    id: `${index}`, labels: { team: 'billing', tier: 'gold' },
+  }));
+  await show();
+  await go(page, '/schedules?app=billing', 'Schedules');
+  await page.getByText(/50 of 200 schedules, as of/).waitFor();
+  const onScreen = await page.locator('tbody tr').evaluateAll((rows) =>
+    rows.filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length);
+  assert.ok(onScreen >= 25, `${onScreen} on a screen`);
+  const row = page.getByRole('row').nth(2);
+  assert.equal(await row.locator('[data-column=When]').textContent(),
+    'At 02:30 every day, Berlin');
+  assert.equal(await row.locator('[data-column=Next]').textContent(), 'Sat 24 Oct, 20:30:00');
+  await page.getByRole('columnheader', { name: 'Next (New York)' }).waitFor();
+  await accessible(page, 'many schedules');
+});
+
+test('failing schedules are first, each once, and lead to their dead letters', async () => {
+  await show();
+  const table = page.getByRole('table', { name: 'Failing' });
+  await table.getByRole('row').filter({ hasText: 'invoices' }).waitFor();
+  assert.equal(await table.locator('tbody tr').count(), 1);
+  assert.equal(await page.locator('[data-figure=failing]').textContent(), '1');
+  const order = await page.locator('main h2').allTextContents();
+  assert.deepEqual(order.slice(0, 3), ['Failing', 'The next hour', 'Finished runs']);
+  await table.getByRole('link', { name: '3 runs' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Dead letters' }).waitFor();
+  await page.getByText(/2 runs, as of/).waitFor();
+});
+
+test('runs have their start and duration, are found by a part of a key, and behind a bar', async () => {
+  await show();
+  await go(page, '/runs', 'Runs');
+  const nightly = page.getByRole('row').filter({ hasText: 'nightly' });
+  await nightly.getByText('21 s', { exact: true }).waitFor();
+  assert.equal(await nightly.locator('[data-column=Started]').textContent(), 'Fri 23 Oct, 20:31:00');
+  await page.getByLabel('Schedule', { exact: true }).fill('VOIC');
+  await page.keyboard.press('Enter');
+  await page.getByText(/3 runs, as of/).waitFor();
+  assert.match(page.url(), /search=VOIC/);
+  // By a bar of the chart: the last hour, in which one of the day before did not finish.
+  await go(page, '/now', 'Now');
+  const slider = page.getByRole('slider', { name: 'Bar of the chart' });
+  await page.getByText(/^2\s196 succeeded/).waitFor();
+  await slider.press('End');
+  await slider.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'Runs' }).waitFor();
+  await page.getByText(/^Finished from Sat 24 Oct, 18:13:00 until Sat 24 Oct, 19:13:00\./).waitFor();
+  await page.getByText(/5 runs, as of/).waitFor();
+  await accessible(page, 'runs of a bar');
+  await page.getByRole('link', { name: 'Any time' }).click();
+  await page.getByText(/6 runs, as of/).waitFor();
+});
+
 test('several schedules are disabled at once, and what failed is named', async () => {
   expected = [/404/];
   await show();
@@ -443,14 +504,14 @@ test('finished runs of a day and of a week are a chart and a table', async () =>
   // Two apps are one chart.
   await history.getByText(/^2\s196 succeeded, 92 skipped, 54 dead\./).waitFor();
   await slider.press('End');
-  assert.equal(await slider.getAttribute('aria-valuetext'), '19:00–20:00, 90 succeeded, 6 skipped, 18 dead');
+  assert.equal(await slider.getAttribute('aria-valuetext'), '18:13–19:13, 90 succeeded, 6 skipped, 18 dead');
   await history.getByLabel('Span').selectOption('week');
   await slider.press('Home');
   assert.match(await slider.getAttribute('aria-valuetext'),
-    /^Sat,? 17 Oct,? 20:00–02:00, 80 succeeded$/);
+    /^Sat,? 17 Oct,? 19:13–01:13, 80 succeeded$/);
   await tabTo(page, '.history summary');
   await page.keyboard.press('Enter');
-  await history.getByRole('row', { name: /^Sat,? 17 Oct,? 20:00–02:00 80 0 0 0$/ }).waitFor();
+  await history.getByRole('row', { name: /^Sat,? 17 Oct,? 19:13–01:13 80 0 0 0$/ }).waitFor();
   assert.equal(await history.getByRole('row').count(), 29);
   await accessible(page, 'a table of runs');
 
@@ -584,7 +645,8 @@ test('an attempt shows its request, its steps and the answer as far as they are 
   await go(page, `/runs/reports/${run.id}`, 'Run of nightly');
   const [first, second] = [0, 1].map((index) => page.locator('.attempt').nth(index));
   for (const text of ['POST https://reports.internal/build', 'authorization: ••••••••',
-    'Name: 3 ms', 'Connection: 11 ms', 'TLS: 24 ms', 'First byte: 21 s', 'server: reports/7']) {
+    'Name: 3 ms', 'Connection: 11 ms', 'TLS: 24 ms', /First byte: 21\s360 ms/, 'Rest: 10 ms',
+    /All: 21\s408 ms/, 'server: reports/7']) {
     await second.getByText(text).waitFor();
   }
   assert.equal(await first.locator('dl').count(), 0);
@@ -601,6 +663,7 @@ test('a test is sent from the form, and its answer is shown', async () => {
   await send.press('Enter');
   await page.locator('[data-field="callback.url"][aria-invalid]:focus').waitFor();
   await page.getByLabel('URL').fill('https://billing.internal/ping');
+  await page.getByText('Headers, timeout and success').click();
   await page.getByLabel('Headers', { exact: true }).fill('X-A: b');
   await send.press('Enter');
   await page.getByRole('status').getByText('The test succeeded.').waitFor();
@@ -740,6 +803,7 @@ test('a long list is read on demand, and keeps the focus', async () => {
   await page.getByText(/100 of 120 schedules, as of/).waitFor();
   await page.getByRole('button', { name: 'Show more' }).click();
   await page.getByText(/120 schedules, as of/).waitFor();
+  await openMenu(page, 'job-007');
   await page.getByRole('button', { name: 'Enable job-007' }).press('Enter');
   await page.locator('[data-act=switch]:focus', { hasText: 'Disable' }).waitFor();
   await page.getByLabel('Search').fill('b-11');
@@ -891,6 +955,7 @@ test('a schedule is paused until a time, seen to be paused, and the pause is end
   await go(page, '/schedules', 'Schedules');
   const row = page.getByRole('row').filter({ hasText: 'nightly' });
   await row.getByText('Paused', { exact: true }).waitFor();
+  await openMenu(page, 'nightly');
   await row.getByRole('button', { name: 'End pause nightly' }).click();
   await page.getByRole('status').getByText('The pause of nightly has ended.').waitFor();
   await row.getByText('Enabled', { exact: true }).waitFor();
@@ -1071,6 +1136,14 @@ test('all can be done by keyboard', async () => {
   await tabTo(page, '#search');
   await page.keyboard.type('ledger');
   await page.getByText(/1 schedule, as of/).waitFor();
+  await tabTo(page, '[data-act=menu]');
+  await page.keyboard.press('Enter');
+  await accessible(page, 'a menu');
+  await tabTo(page, '[data-act=switch]');
+  await page.keyboard.press('Escape');
+  await page.locator('[data-act=menu]:focus').waitFor();
+  assert.equal(await page.locator('.menu[open]').count(), 0);
+  await page.keyboard.press('Enter');
   await tabTo(page, '[data-act=switch]');
   await page.keyboard.press('Enter');
   await page.getByRole('status').getByText('ledger-sync is disabled').waitFor();
@@ -1218,6 +1291,7 @@ test('a label that few have is looked for so far, and further when it is asked f
   assert.equal(await page.locator('tbody tr').count(), 19);
   await page.getByText(/19 schedules, as of/).waitFor();
   // A change of one of them reads all again, as far as it was looked for.
+  await openMenu(page, 'job-119');
   await page.getByRole('button', { name: 'Enable job-119' }).click();
   await page.getByRole('button', { name: 'Disable job-119' }).waitFor();
   assert.equal(await page.locator('tbody tr').count(), 19);

@@ -9,10 +9,12 @@ export class Problem extends Error {
    * @param {Object} document A problem document of RFC 9457, or a part of it.
    */
   constructor(status, document) {
-    super(document.detail || document.title || `The server answered ${status}.`);
+    // The API marks names as Markdown does, and the page shows texts as they are.
+    const plain = (text) => text.replaceAll('`', '');
+    super(plain(document.detail || document.title || `The server answered ${status}.`));
     this.status = status;
     /** What is wrong with which field: `{field, detail}`. */
-    this.errors = document.errors ?? [];
+    this.errors = (document.errors ?? []).map(({ field, detail }) => ({ field, detail: plain(detail) }));
   }
 }
 

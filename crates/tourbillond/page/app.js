@@ -117,6 +117,12 @@ document.querySelector('.skip').addEventListener('click', (event) => {
   main.focus();
 });
 
+document.addEventListener('click', ({ target }) => {
+  for (const menu of document.querySelectorAll('.menu[open]')) {
+    if (!menu.contains(target)) menu.open = false;
+  }
+});
+
 by('sign-out').addEventListener('click', () => {
   token.forget();
   location.reload();

@@ -12,11 +12,12 @@ import { h, setText, svg } from './dom.js';
  * @param {number} options.width Of the drawing, in its own units; as is `height`.
  * @param {number} options.height
  * @param {(index: number) => [string, string]} options.words A part, and what it has.
+ * @param {(index: number) => void} [options.open] Shows more of a part, at a click or Enter.
  * @param {...Element} drawn
  * @returns {{element: HTMLElement, readout: HTMLElement, read: () => void}} `read` says the part
  *   anew, once `words` has others.
  */
-export function makeChart({ label, describedBy, many, width, height, words }, ...drawn) {
+export function makeChart({ label, describedBy, many, width, height, words, open }, ...drawn) {
   const wide = width / many;
   let at = 0;
   const mark = svg('rect', { class: 'mark', x: 0, y: 0, width: wide, height });
@@ -24,7 +25,7 @@ export function makeChart({ label, describedBy, many, width, height, words }, ..
   const element = h('div', {
     class: 'chart', role: 'slider', tabindex: 0, 'aria-label': label,
     'aria-valuemin': 0, 'aria-valuemax': many - 1, 'aria-describedby': describedBy,
-    onkeydown: key, onpointermove: point, onpointerdown: point,
+    onkeydown: key, onpointermove: point, onpointerdown: point, onclick: () => open?.(at),
   }, svg('svg', {
     viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', 'aria-hidden': 'true',
   }, mark, drawn));
@@ -41,6 +42,7 @@ export function makeChart({ label, describedBy, many, width, height, words }, ..
     read();
   }
   function key(event) {
+    if (event.key === 'Enter') open?.(at);
     const steps = {
       ArrowRight: at + 1, ArrowUp: at + 1, ArrowLeft: at - 1, ArrowDown: at - 1,
       PageUp: at + 10, PageDown: at - 10, Home: 0, End: many - 1,

@@ -173,6 +173,23 @@ export function button(word, onclick, { about, act = word.toLowerCase(), kind = 
     word, about && h('span', { class: 'unseen' }, ` ${about}`));
 }
 
+/** What can be done with what is named `about`, behind a button; Escape closes it. */
+export function menu(about, ...children) {
+  const opener = h('summary', { 'data-act': 'menu', 'aria-label': `Actions on ${about}` }, '⋯');
+  const element = h('details', { class: 'menu', onkeydown: close, onfocusout: leave },
+    opener, h('div', {}, children));
+  function close({ key }) {
+    if (key !== 'Escape') return;
+    element.open = false;
+    opener.focus();
+  }
+  function leave({ relatedTarget: to }) {
+    // A dialog gives the focus back.
+    if (to && !element.contains(to) && !to.closest('dialog')) element.open = false;
+  }
+  return element;
+}
+
 /** A part of a view, under a heading. */
 export function section(id, heading, ...children) {
   return h('section', { 'aria-labelledby': id, class: `part ${id}` },

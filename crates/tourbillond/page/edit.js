@@ -235,6 +235,8 @@ function form(holder, frame, old, { definition: was, remark }) {
       { name: 'success_within', hint: WITHIN }),
     field('Disable after', control.disableAfter,
       { name: 'disable_after', hint: IN_A_ROW }));
+  const hasRequest = headers.length > 0 || Boolean(callback.timeout || callback.success?.length ||
+    callback.complete_within);
   const preview = makePreview();
   const inWords = h('p', { class: 'in-words' });
   const about = h('p', { class: 'hint', role: 'status' });
@@ -252,35 +254,34 @@ function form(holder, frame, old, { definition: was, remark }) {
           field('Key', control.key, {
             name: 'key', hint: old ? undefined : 'Its name in the app. If it is empty, the service chooses one.',
           })),
-        field('Labels', control.labels, {
-          name: 'labels', hint: 'One per line, as name: value, or a name alone.',
-        }),
         h('fieldset', {}, h('legend', {}, 'When'),
           h('div', { class: 'choices' }, kinds), Object.values(fields), bounds),
         h('fieldset', {}, h('legend', {}, 'Callback'),
           h('div', { class: 'pair short-first' },
             field('Method', control.method, { name: 'callback.method' }),
             field('URL', control.url, { name: 'callback.url' })),
-          field('Headers', control.headers, {
-            name: 'callback.headers',
-            hint: 'One per line, as Name: value. A value of •••••••• is kept as it is.',
-          }),
-          field('Headers with a secret', control.secrets, {
-            name: 'callback.secrets',
-            hint: 'One per line.',
-          }),
           field('Body', control.body, {
             name: 'callback.body',
             hint: 'These are replaced: {{key}} {{schedule}} {{app}} {{scheduled_for}} {{attempt}}',
           }),
-          h('div', { class: 'pair' },
-            field('Timeout of an attempt', control.timeout, { name: 'callback.timeout' }),
-            field('Statuses of success', control.success,
-              { name: 'callback.success', hint: 'A list such as 200, 404.' })),
-          field('Completed by a call within', control.completeWithin, {
-            name: 'callback.complete_within',
-            hint: 'A span, such as 6h. A receiver that answers 202 completes the attempt later.',
-          }),
+          h('details', { open: hasRequest },
+            h('summary', {}, 'Headers, timeout and success'),
+            field('Headers', control.headers, {
+              name: 'callback.headers',
+              hint: 'One per line, as Name: value. A value of •••••••• is kept as it is.',
+            }),
+            field('Headers with a secret', control.secrets, {
+              name: 'callback.secrets',
+              hint: 'One per line.',
+            }),
+            h('div', { class: 'pair' },
+              field('Timeout of an attempt', control.timeout, { name: 'callback.timeout' }),
+              field('Statuses of success', control.success,
+                { name: 'callback.success', hint: 'A list such as 200, 404.' })),
+            field('Completed by a call within', control.completeWithin, {
+              name: 'callback.complete_within',
+              hint: 'A span, such as 6h. A receiver that answers 202 completes the attempt later.',
+            })),
           h('p', {}, test), tested),
         h('details',
           { open: Boolean(was.missed || was.overlap || was.jitter || was.retry || was.lane) },
@@ -293,6 +294,11 @@ function form(holder, frame, old, { definition: was, remark }) {
             field('First pause', control.first, { name: 'retry.first' }),
             field('Longest pause', control.longest, { name: 'retry.longest' })),
           repeating),
+        h('details', { open: Object.keys(was.labels ?? {}).length > 0 },
+          h('summary', {}, 'Labels'),
+          field('Labels', control.labels, {
+            name: 'labels', hint: 'One per line, as name: value, or a name alone.',
+          })),
         h('details', { open: Boolean(was.notify || was.success_within || was.disable_after) },
           h('summary', {}, 'Alerts'),
           field('Notices go to', control.notify, {

@@ -3,10 +3,11 @@
 import { call, path, reads } from './api.js';
 import { makeChart } from './chart.js';
 import { field, h, row, section, select, setText, svg, sync, table } from './dom.js';
-import { atLeast, clock, count, counted, dated, now } from './time.js';
+import { atLeast, cityOf, clock, count, counted, dated, HERE, now } from './time.js';
 import { stateInWords } from './words.js';
 
-const HOUR = 3_600_000;
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
 /** Spans of the chart: how many parts, and how many hours each has. */
 const SPANS = { day: [24, 1], week: [28, 6] };
 /** How often the chart is read again while it is looked at, in milliseconds. */
@@ -49,12 +50,13 @@ export function sparkline(runs) {
 }
 
 /**
- * Makes a part of a view with the runs that finished over a day or a week.
+ * Makes a part of a view with the runs that finished over a day or a week, until now.
  *
+ * @param {Object} frame
  * @param {string[]} apps
  * @param {string} [key] Of one schedule alone.
  */
-export function makeHistory(apps, key) {
+export function makeHistory(frame, apps, key) {
   const element = h('div', { class: 'history' });
   const said = h('p', { class: 'hint', id: 'history-how' });
   const span = select([['day', 'Last day'], ['week', 'Last week']], 'day',
@@ -66,19 +68,26 @@ export function makeHistory(apps, key) {
 
   /** Draws an empty chart of the chosen span, and reads it. */
   function choose() {
-    chart = makeBars(...SPANS[span.value]);
+    chart = makeBars(...SPANS[span.value], open);
     element.replaceChildren(chart.element);
     setText(said, '');
     reading.start();
   }
 
+  /** Lists the runs of a bar. */
+  function open(since, until) {
+    const [from, to] = [since, until].map((time) => new Date(time).toISOString());
+    frame.go(frame.link(['runs'],
+      { app: apps.length === 1 ? apps[0] : '', key, since: from, until: to }));
+  }
+
   async function read(signal) {
     const [many, hours] = SPANS[span.value];
-    const until = Math.ceil(now() / HOUR) * HOUR;
-    const [since, end] = [until - many * hours * HOUR, until]
+    const until = end();
+    const [since, last] = [until - many * hours * HOUR, until]
       .map((time) => new Date(time).toISOString());
     const all = await Promise.all(apps.map((app) => call('GET',
-      path(['apps', app, 'history'], { since, until: end, buckets: many, key }), { signal })));
+      path(['apps', app, 'history'], { since, until: last, buckets: many, key }), { signal })));
     const cuts = all.map(({ counted_since: cut }) => cut ? Date.parse(cut) : 0);
     found = { start: Date.parse(since), counts: add(all), countedSince: Math.max(...cuts) };
   }
@@ -101,17 +110,23 @@ function add(histories) {
     [outcome, histories.reduce((sum, { buckets }) => sum + buckets[index][outcome], 0)])));
 }
 
-/** Bars of so many parts, each of some hours. */
-function makeBars(many, hours) {
+/** The end of the chart: now, at the end of a minute, so that many viewers ask for the same. */
+function end() {
+  return Math.ceil(now() / MINUTE) * MINUTE;
+}
+
+/** Bars of so many parts, each of some hours; `open` is called with the span of one. */
+function makeBars(many, hours, open) {
   const [wide, height] = [20, 120];
   let buckets = Array.from({ length: many }, () => null);
   let countedSince = 0;
-  let from = Math.ceil(now() / HOUR) * HOUR - many * hours * HOUR;
+  let from = end() - many * hours * HOUR;
   const line = svg('rect', { class: 'base', x: 0, width: many * wide, height: 1 });
   const bars = buckets.map((_, index) => OUTCOMES.map((outcome) =>
     svg('rect', { class: outcome, x: index * wide + 3, width: wide - 6, height: 0 })));
   const chart = makeChart({
     label: 'Bar of the chart', describedBy: 'history-how', many, width: many * wide, height, words,
+    open: (index) => open(from + index * hours * HOUR, from + (index + 1) * hours * HOUR),
   }, line, bars);
   const axis = [0, 0.25, 0.5, 0.75, 1].map(() => h('span', {}));
   const head = OUTCOMES.map((outcome) => stateInWords(outcome));
@@ -148,6 +163,7 @@ function makeBars(many, hours) {
     element: h('div', {},
       chart.readout, chart.element,
       h('div', { class: 'axis', 'aria-hidden': 'true' }, axis),
+      h('p', { class: 'axis-name', 'aria-hidden': 'true' }, `Time when runs finished, ${cityOf(HERE)}`),
       h('details', { ontoggle: drawTable }, h('summary', {}, 'As a table'), details.table)),
     /** Draws counts that begin at `start`, and writes their sum into `said`. */
     draw({ start, counts, countedSince: since }, said) {
@@ -158,7 +174,7 @@ function makeBars(many, hours) {
       setText(said, `${outcomesInWords(sums, (figure) => atLeast(cut, count(figure)))}. ` +
         `${cut ? `Runs before ${dated(since)} are not all counted. ` : ''}` +
         'Succeeded runs are above the line, skipped and cancelled ones are outlines on top, and ' +
-        'dead ones are below the line.');
+        'dead ones are below the line. A click or Enter lists the runs of a bar.');
       const ups = counts.map(({ dead, ...rest }) => Object.values(rest).reduce((a, b) => a + b, 0));
       const downs = counts.map(({ dead }) => dead);
       const [up, down] = [Math.max(...ups), Math.max(...downs)];
@@ -176,7 +192,8 @@ function makeBars(many, hours) {
       });
       axis.forEach((label, index) => {
         const time = from + index * many * hours * HOUR / 4;
-        setText(label, hours > 1 ? dated(time).slice(0, -3) : clock(time, { seconds: false }));
+        setText(label, index === 4 ? 'now'
+          : hours > 1 ? dated(time).slice(0, -3) : clock(time, { seconds: false }));
       });
       chart.read();
       drawTable();

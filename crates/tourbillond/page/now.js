@@ -4,7 +4,9 @@ import { makeChart } from './chart.js';
 import { badge, button, h, put, row, section, setText, svg, sync, table } from './dom.js';
 import { makeHistory } from './history.js';
 import { canRetry, retry, runLink, scheduleLink, stateOf, why } from './runs.js';
-import { atLeast, clock, count, counted, HERE, now, span, timeElement } from './time.js';
+import {
+  atLeast, cityOf, clock, count, counted, HERE, now, span, timeElement,
+} from './time.js';
 
 /** How many ended attempts are kept in sight. */
 const LAST = 8;
@@ -18,13 +20,13 @@ export function show(holder, frame) {
   const failing = makeFailing(frame);
   const nodes = makeNodes(frame);
   const lastRuns = makeLast(frame);
-  const history = makeHistory(frame.apps);
+  const history = makeHistory(frame, frame.apps);
   put(holder,
     h('h1', {}, 'Now'),
-    figures.element, hour.element, history.element,
+    figures.element, failing.element, hour.element, history.element,
     h('div', { class: 'columns' },
-      h('div', {}, failing.element, nodes.element),
-      h('div', {}, lastRuns.element, lateness.element)),
+      h('div', {}, nodes.element, lateness.element),
+      h('div', {}, lastRuns.element)),
   );
   const parts = [figures, hour, lateness, failing, nodes];
   return {
@@ -52,7 +54,7 @@ function makeFigures() {
   };
   const overdue = figure('overdue', 'Overdue');
   const running = figure('running', 'Running');
-  const failing = figure('failing', 'Failing');
+  const failing = figure('failing', 'Failing schedules');
   const hour = figure('hour', 'Due, next hour');
   const ended = figure('ended', 'Succeeded, last hour');
   const enabled = figure('enabled', 'Schedules');
@@ -65,7 +67,7 @@ function makeFigures() {
       overdue(overview.overdue, isCut('overdue'),
         overview.overdue ? 'due and not started' : 'all on time', overview.overdue ? 'warn' : '');
       running(overview.running, isCut('running'), 'at this moment');
-      const many = overview.failing.length;
+      const many = bySchedule(overview.failing).length;
       failing(many, isCut('failing'),
         isCut('failing') ? 'last ones below' : many ? 'see below' : 'none', many ? 'bad' : '');
       const next = count(overview.pending_next_hour[0]);
@@ -111,6 +113,7 @@ function makeHour() {
       h('div', { class: 'scale' }, most, chart.readout),
       chart.element,
       h('div', { class: 'axis', 'aria-hidden': 'true' }, hours),
+      h('p', { class: 'axis-name', 'aria-hidden': 'true' }, `Time when calls are due, ${cityOf(HERE)}`),
       h('details', { ontoggle: drawTable }, h('summary', {}, 'As a table'), details.table)),
     update(overview) {
       counts = overview.pending_next_hour;
@@ -167,23 +170,37 @@ function makeLateness() {
   };
 }
 
-/** What fails now: retried, or given up. */
+/** Runs by their schedules, in the order of the first of each. */
+function bySchedule(runs) {
+  const all = new Map();
+  for (const run of runs) {
+    const name = `${run.app}/${run.key}`;
+    all.set(name, [...all.get(name) ?? [], run]);
+  }
+  return [...all.values()];
+}
+
+/** What fails now, retried or given up, a schedule each. */
 function makeFailing(frame) {
-  const list = table('Failing', ['State', 'Schedule', 'Failures', 'Last answer', 'Next']);
+  const list = table('Failing',
+    ['Schedule', 'Last run', 'Runs', 'Last answer', 'Time', 'Actions']);
   const none = h('p', { class: 'empty' }, 'Nothing is failing.');
   return {
     element: section('failing', 'Failing', list.table, none),
     update({ failing }) {
       none.hidden = failing.length > 0;
       list.table.hidden = !failing.length;
-      sync(list.body, failing, ({ id }) => id, (run) => row([
-        ['State', runLink(frame, run, stateOf(run))],
+      const groups = bySchedule(failing);
+      sync(list.body, groups, ([{ app, key }]) => `${app}/${key}`, ([run, ...others]) => row([
         ['Schedule', scheduleLink(frame, run)],
-        ['Failures', count(run.failures)],
+        ['Last run', runLink(frame, run, stateOf(run))],
+        ['Runs', h('a', {
+          href: frame.link(['dead'], { app: run.app, key: run.key }), 'data-act': 'runs',
+        }, counted(others.length + 1, 'run'))],
         ['Last answer', why(run)],
-        ['Next', canRetry(frame, run)
-          ? button('Retry', () => retry(frame, run), { about: run.key })
-          : run.due ? timeElement(run.due) : '–'],
+        ['Time', timeElement(run.recorded ?? run.due ?? run.scheduled_for)],
+        ['Actions', canRetry(frame, run) &&
+          button('Retry', () => retry(frame, run), { about: run.key })],
       ]));
     },
   };

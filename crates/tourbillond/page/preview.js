@@ -1,7 +1,7 @@
 /** @file Occurrences to come, in their own zone and the viewer's, with what becomes of each. */
 
 import { h, row, sync, table } from './dom.js';
-import { dated, HERE, timeElement } from './time.js';
+import { cityOf, dated, HERE, timeElement } from './time.js';
 
 /** What is said of a time, by its note: a title, and what becomes of it. */
 const NOTES = {
@@ -33,12 +33,9 @@ function local({ local: wall, offset }) {
   return `${dated(`${wall.slice(0, 19)}Z`, 'UTC')} ${offset}`;
 }
 
-/** `New York`, of `America/New_York`. */
-const CITY = HERE.split('/').at(-1).replaceAll('_', ' ');
-
 /** A table of occurrences, and a way to draw others into it. */
 export function makePreview() {
-  const list = table('Next occurrences', ['From now', 'In its zone', `Here (${CITY})`], true);
+  const list = table('Next occurrences', ['From now', 'In its zone', `Here (${cityOf(HERE)})`], true);
   // An empty table says nothing, and is none to those who hear it.
   list.table.hidden = true;
   const about = h('div', {});

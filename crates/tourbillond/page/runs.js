@@ -82,12 +82,19 @@ export function showDead(holder, frame, { parameters }) {
 }
 
 function list(holder, frame, parameters, { head, hint, none, state }) {
+  const instant = (name) => Date.parse(parameters.get(name)) ? parameters.get(name) : '';
   const chosen = {
     key: parameters.get('key') ?? '',
+    search: parameters.get('search') ?? '',
+    since: instant('since'),
+    until: instant('until'),
     state: state ?? known(OPTIONS, parameters.get('state')),
     hours: known(SPANS, parameters.get('hours')),
   };
-  const runs = table(head, ['State', 'Schedule', 'Scheduled for', 'Attempts', 'Answer', 'Actions']);
+  const runs = table(head,
+    ['Schedule', 'State', 'Scheduled for', 'Started', 'Duration', 'Attempts', 'Answer', 'Actions']);
+  runs.table.classList.add('dense', 'runs');
+  holder.classList.add('tight');
   const empty = h('p', { class: 'empty' }, 'Reading …');
   const status = h('p', { class: 'hint' });
   const more = button('Show more', () => reading.start({ more: true }), { act: 'more' });
@@ -99,13 +106,16 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   let isClosed = false;
   const isRetried = (run) => canRetry(frame, run);
   const shown = pages(() => PAGE, () => {
-    const since = chosen.hours && new Date(now() - chosen.hours * HOUR).toISOString();
-    return lists(frame.apps, 'runs', { key: chosen.key, state: chosen.state, since }, order);
+    const { key, search, state: of, hours, until } = chosen;
+    const since = hours ? new Date(now() - hours * HOUR).toISOString() : chosen.since;
+    const part = search.toLowerCase();
+    const accepts = part ? (run) => run.key.toLowerCase().includes(part) : undefined;
+    return lists(frame.apps, 'runs', { key, state: of, since, until, accepts }, order);
   });
   const reading = reads(shown.read, draw, failed);
 
   const key = field('Schedule', h('input', {
-    type: 'search', id: 'runs-key', value: chosen.key, placeholder: 'the whole key',
+    type: 'search', id: 'runs-key', value: chosen.key || chosen.search, placeholder: 'part of the key',
     autocomplete: 'off', spellcheck: 'false',
   }));
   const states = field('State', select(OPTIONS, chosen.state, { id: 'runs-state' }));
@@ -114,18 +124,35 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
     onsubmit: (event) => { event.preventDefault(); filter(); }, onchange: filter },
   key, !state && states, hours);
 
-  put(holder, h('h1', {}, head), hint && h('p', { class: 'hint' }, hint), filters,
+  const range = h('p', { class: 'hint' });
+  put(holder, h('h1', {}, head), hint && h('p', { class: 'hint' }, hint), filters, range,
     h('div', { class: 'over' }, status, all, notDone.element), runs.table, empty, h('p', {}, more));
 
   function filter() {
-    chosen.key = key.querySelector('input').value.trim();
+    const typed = key.querySelector('input').value.trim();
+    // A link names a whole key, and who types a part.
+    if (typed !== chosen.key) [chosen.key, chosen.search] = ['', typed];
     if (!state) chosen.state = states.querySelector('select').value;
     chosen.hours = hours.querySelector('select').value;
-    const { key: ofKey, hours: ofHours } = chosen;
-    frame.go(frame.link([state ? 'dead' : 'runs'],
-      { key: ofKey, hours: ofHours, state: state ? '' : chosen.state }), { replace: true });
+    if (chosen.hours) [chosen.since, chosen.until] = ['', ''];
+    frame.go(address(chosen), { replace: true });
+    drawRange();
     notDone.clear();
     reading.start({ first: true });
+  }
+
+  function address(those) {
+    return frame.link([state ? 'dead' : 'runs'], { ...those, state: state ? '' : those.state });
+  }
+
+  /** Says between which times the runs finished, if a bar of a chart was opened. */
+  function drawRange() {
+    const { since, until } = chosen;
+    range.replaceChildren();
+    if (!since && !until) return;
+    const parts = [since && `from ${dated(since)}`, until && `until ${dated(until)}`];
+    put(range, `Finished ${parts.filter(Boolean).join(' ')}. `,
+      h('a', { href: address({ ...chosen, since: '', until: '' }) }, 'Any time'));
   }
 
   function draw() {
@@ -148,11 +175,13 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   }
 
   function drawRow(run) {
+    const last = run.ended_attempts.at(-1);
     return row([
-      ['State', runLink(frame, run)],
       ['Schedule', scheduleLink(frame, run)],
-      ['Scheduled for', [dated(run.scheduled_for), ' ',
-        h('span', { class: 'soft' }, timeElement(run.scheduled_for))]],
+      ['State', runLink(frame, run)],
+      ['Scheduled for', timeElement(run.scheduled_for, dated(run.scheduled_for))],
+      ['Started', last ? timeElement(last.started, dated(last.started)) : '–'],
+      ['Duration', last ? span(last.ms) : '–'],
       ['Attempts', count(run.attempts)],
       ['Answer', why(run)],
       ['Actions', canRetry(frame, run) && button('Retry', () => again(run), { about: run.key })],
@@ -187,13 +216,18 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
 
   /** Whether it is read again by itself. What was looked for further and further is not. */
   function isLive() {
-    return !(chosen.state === 'waiting' && shown.times > 1);
+    return !((chosen.state === 'waiting' || chosen.search) && shown.times > 1);
   }
 
+  drawRange();
   reading.start();
   return {
     refresh: () => { if (isLive()) reading.again(); },
-    run: (run) => { if (isLive() && (!chosen.key || run.key === chosen.key)) reading.soon(); },
+    run: (run) => {
+      if (isLive() && run.key.includes(chosen.search) && [run.key, ''].includes(chosen.key)) {
+        reading.soon();
+      }
+    },
     close() {
       isClosed = true;
       reading.close();
@@ -208,15 +242,18 @@ const STEPS = [
 ];
 
 /** The request of an attempt, its steps and the headers of its answer, as far as they are kept. */
-function carried({ request, headers = {}, timing = {} }) {
+function carried({ request, headers = {}, timing = {}, ms }) {
   const lines = (pairs) => Object.entries(pairs ?? {}).map(([name, value]) =>
     h('div', {}, h('code', {}, `${name}: ${value}`)));
-  const steps = STEPS.filter(([name]) => typeof timing[name] === 'number');
+  const exactly = (time) => `${count(time)} ms`;
+  const steps = STEPS.filter(([name]) => typeof timing[name] === 'number')
+    .map(([name, word]) => [word, timing[name]]);
+  const rest = Math.max(0, ms - steps.reduce((sum, [, time]) => sum + time, 0));
   const facts = [
     request && ['Request', [h('span', { class: 'url' }, `${request.method} ${request.url}`),
       lines(request.headers)]],
-    steps.length && ['Time of', steps.map(([name, word]) =>
-      h('div', {}, `${word}: ${span(timing[name])}`))],
+    steps.length && ['Time of', [...steps, ['Rest', rest], ['All', ms]].map(([word, time]) =>
+      h('div', {}, `${word}: ${exactly(time)}`))],
     Object.keys(headers).length && ['Answer', lines(headers)],
   ].filter(Boolean);
   return facts.length > 0 && h('dl', { class: 'facts' }, facts.map(([term, what]) =>

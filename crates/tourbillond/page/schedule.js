@@ -36,7 +36,7 @@ export function show(holder, frame, { app, key }) {
   const parts = ['apps', app, 'schedules', key];
   const inside = h('div', { class: 'gap' }, h('p', { class: 'empty' }, 'Reading …'));
   const preview = makePreview();
-  const history = makeHistory([app], key);
+  const history = makeHistory(frame, [app], key);
   const nothing = h('p', { class: 'empty' });
   const runs = table('Last runs', ['State', 'Scheduled for', 'Answer']);
   const noRuns = h('p', { class: 'empty', hidden: true }, 'No runs yet.');

@@ -3,10 +3,14 @@
 import { call, lists, pages, path, reads } from './api.js';
 import { idOf, makeBulk } from './bulk.js';
 import { cronInWords } from './cron.js';
-import { badge, button, field, h, known, put, row, select, setText, sync, table } from './dom.js';
+import {
+  badge, button, field, h, known, menu, put, row, select, setText, sync, table,
+} from './dom.js';
 import { LAST_RUNS, sparkline } from './history.js';
 import { runLink, scheduleLink } from './runs.js';
-import { atLeast, clock, count, counted, dated, HERE, now, timeElement } from './time.js';
+import {
+  atLeast, cityOf, clock, count, counted, dated, HERE, now, timeElement,
+} from './time.js';
 import { stateOptions } from './words.js';
 
 /** How many schedules are read at a time. */
@@ -79,6 +83,16 @@ export function when(schedule) {
   }
   if (at) return `once, ${dated(at)}`;
   return ['once, after ', h('code', {}, after)];
+}
+
+/** The same in words alone, with the zone where it is not the viewer's. */
+function whenInWords({ when: { cron, zone = 'UTC', every, at, after } }) {
+  if (cron) {
+    const words = cronInWords(cron) || cron;
+    return h('span', { title: `${cron} ${zone}` },
+      zone === HERE ? words : `${words}, ${cityOf(zone)}`);
+  }
+  return every ? `Every ${every}` : at ? `Once, ${dated(at)}` : `Once, after ${after}`;
 }
 
 /** The zone in which a schedule is meant. */
@@ -160,8 +174,11 @@ export function show(holder, frame, { parameters }) {
   let sort = known(SORTS, parameters.get('sort'));
   const heads = new Map(Object.entries(HEADS).map(([column, orders]) => [column,
     button(column, () => sortBy(orders[orders[0] === sort ? 1 : 0]), { act: `sort-${column}` })]));
-  const columns = ['Schedule', 'State', 'When', 'Next', 'Last runs', 'Request', 'Actions'];
+  const columns = ['Schedule', 'State', 'When', 'Next', 'Last runs', 'Actions'];
   const list = table('Schedules', columns.map((column) => heads.get(column) ?? column));
+  list.table.classList.add('dense', 'schedules');
+  heads.get('Next').after(h('span', {}, ` (${cityOf(HERE)})`));
+  holder.classList.add('tight');
   const empty = h('p', { class: 'empty' }, 'Reading …');
   const first = frame.apps.some(frame.canChange) && h('p', { hidden: true },
     h('a', { href: frame.link(['edit'], { example: 1 }) }, 'Start from an example'));
@@ -196,7 +213,7 @@ export function show(holder, frame, { parameters }) {
     h('form', { class: 'filters', role: 'search', 'aria-label': 'Schedules',
       onsubmit: (event) => { event.preventDefault(); filter(); }, onchange: filter },
     search, states, kinds, labels, sorts),
-    status, bulk.element, list.table, empty, first, h('p', {}, more));
+    h('div', { class: 'over' }, bulk.element, status), list.table, empty, first, h('p', {}, more));
   bulk.draw();
 
   function gather() {
@@ -268,20 +285,23 @@ export function show(holder, frame, { parameters }) {
   }
 
   function drawRow(schedule) {
-    const { next = [] } = schedule;
+    const { app, key, next = [] } = schedule;
     return row([
       ['Schedule', [bulk.box(schedule), scheduleLink(frame, schedule),
-        schedule.xtimer && h('div', { class: 'soft' }, xtimerOf(schedule)),
+        schedule.xtimer && h('span', { class: 'soft' }, xtimerOf(schedule)),
         schedule.labels && labelLinks(frame, schedule)]],
       ['State', badge(stateOf(schedule))],
-      ['When', when(schedule)],
+      ['When', whenInWords(schedule)],
       ['Next', schedule.unreadable
         ? h('span', { class: 'error' }, `Does not run: ${schedule.unreadable}`)
         : next.length ? nextRun(schedule, next[0]) : '–'],
       ['Last runs', lastRuns(frame, schedule)],
-      ['Request', h('span', { class: 'url' }, target(schedule))],
-      ['Actions', h('div', { class: 'buttons' },
-        actions(frame, schedule, again))],
+      ['Actions', menu(key,
+        h('p', { class: 'url' }, target(schedule)),
+        h('div', { class: 'buttons' }, actions(frame, schedule, again),
+          h('a', { href: frame.link(['runs'], { app, key }), 'data-act': 'runs', class: 'button' }, 'Runs'),
+          frame.canChange(app) && h('a',
+            { href: frame.link(['edit', app, key]), 'data-act': 'edit', class: 'button' }, 'Edit')))],
     ], { class: schedule.state });
   }
 
@@ -318,8 +338,8 @@ function lastRuns(frame, { app, key, last_runs: runs }) {
   if (!runs) return h('a', { href: frame.link(['runs'], { app, key }) }, 'Runs');
   if (!runs.length) return '–';
   const [last] = runs;
-  return [h('span', { class: 'last-run' }, runLink(frame, { ...last, app, key }),
-    h('span', { class: 'soft' }, timeElement(last.recorded))), sparkline(runs)];
+  return h('span', { class: 'last-run' }, runLink(frame, { ...last, app, key }),
+    h('span', { class: 'soft' }, timeElement(last.recorded)), sparkline(runs));
 }
 
 /** The order of the API's lists, one app after another. */
@@ -327,12 +347,10 @@ function byName(a, b) {
   return a.app === b.app ? 0 : a.app < b.app ? -1 : 1;
 }
 
-/** A run to come, by its own zone's clock and the viewer's. */
+/** A run to come, by the viewer's clock; by its own zone's too where one points. */
 function nextRun(schedule, time) {
   const zone = zoneOf(schedule);
-  const own = dated(time, zone);
-  const here = dated(time);
-  return [h('span', { class: 'first' }, timeElement(time)), ' ',
-    h('span', {}, own),
-    own !== here && h('span', { class: 'soft here' }, ` ${here} here`)];
+  const element = timeElement(time, dated(time));
+  if (zone !== HERE) element.title = `${dated(time, zone)} ${zone}; ${element.title}`;
+  return element;
 }

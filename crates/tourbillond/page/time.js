@@ -10,6 +10,11 @@ const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
 /** The viewer's own zone; UTC where the browser does not know it, as all that names it then says. */
 export const HERE = own && own !== 'Etc/Unknown' ? own : 'UTC';
 
+/** `New York`, of `America/New_York`. */
+export function cityOf(zone) {
+  return zone.split('/').at(-1).replaceAll('_', ' ');
+}
+
 /** How far the store's clock is ahead of this device's, in milliseconds. */
 let ahead = 0;
 

@@ -3,17 +3,21 @@
 //! Like any other client, the page asks the API for everything, and no other host. Its policy
 //! ([`POLICY`]) lets it run no script but its own, and make no markup from texts.
 
+use std::io::Write as _;
 use std::sync::LazyLock;
 
 use axum::Router;
 use axum::extract::Path;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use hyper::body::Bytes;
 use sha2::{Digest, Sha256};
 
 /// The Content-Security-Policy of all that is served here, one directive a line.
@@ -30,7 +34,9 @@ struct Asset {
     name: &'static str,
     content_type: &'static str,
     body: &'static str,
-    /// Tag of the body, quoted as in the header.
+    /// The body, compressed.
+    gzip: Bytes,
+    /// Tag of the body, quoted as in the header. A weak one, as the compressed body has it too.
     etag: String,
 }
 
@@ -67,8 +73,11 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
 
 impl Asset {
     fn new(name: &'static str, content_type: &'static str, body: &'static str) -> Self {
-        let etag = format!("\"{}\"", hex::encode(&Sha256::digest(body)[..16]));
-        Self { name, content_type, body, etag }
+        let etag = format!("W/\"{}\"", hex::encode(&Sha256::digest(body)[..16]));
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        gzip.write_all(body.as_bytes()).expect("memory takes it");
+        let gzip = gzip.finish().expect("memory takes it").into();
+        Self { name, content_type, body, gzip, etag }
     }
 
     fn find(name: &str) -> Option<&'static Self> {
@@ -85,6 +94,7 @@ impl Asset {
             (CACHE_CONTROL, "no-cache"),
             (CONTENT_SECURITY_POLICY, POLICY_LINE.as_str()),
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (VARY, "accept-encoding"),
             (REFERRER_POLICY, "no-referrer"),
             (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
             (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
@@ -93,12 +103,27 @@ impl Asset {
         let is_known = known
             .flat_map(|value| value.split(','))
             .map(|tag| tag.trim().trim_start_matches("W/"))
-            .any(|tag| tag == self.etag || tag == "*");
+            .any(|tag| tag == self.etag.trim_start_matches("W/") || tag == "*");
         if is_known {
             return (StatusCode::NOT_MODIFIED, common).into_response();
         }
-        (common, [(CONTENT_TYPE, self.content_type)], self.body).into_response()
+        let content_type = (CONTENT_TYPE, self.content_type);
+        if takes_gzip(headers) {
+            let headers = [content_type, (CONTENT_ENCODING, "gzip")];
+            return (common, headers, self.gzip.clone()).into_response();
+        }
+        (common, [content_type], self.body).into_response()
     }
+}
+
+/// Returns whether a client takes compressed bodies.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let taken = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    taken.flat_map(|value| value.split(',')).any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let weight = weight.trim().trim_start_matches("q=");
+        name.trim().eq_ignore_ascii_case("gzip") && weight.parse() != Ok(0.0)
+    })
 }
 
 /// The routes of the page: `/` and `/assets/{name}`. They need no token.

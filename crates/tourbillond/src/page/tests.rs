@@ -1,5 +1,8 @@
+use std::io::Read as _;
+
 use axum::body::Body;
 use axum::http::Request;
+use flate2::read::GzDecoder;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
@@ -31,6 +34,32 @@ fn each_file_is_served_as_what_it_is_under_the_policy() {
     }
     assert_eq!(get_with("/", None).2, Asset::find("index.html").unwrap().body);
     assert_eq!(get_with("/assets/nothing.js", None).0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_file_is_compressed_for_a_client_that_takes_that() {
+    let get = async |name: &str, encoding: &str| {
+        let request = Request::get(format!("/assets/{name}")).header(ACCEPT_ENCODING, encoding);
+        let answer = routes::<()>().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let (head, body) = answer.into_parts();
+        assert_eq!(head.headers[VARY], "accept-encoding");
+        let coding = head.headers.get(CONTENT_ENCODING).cloned();
+        (coding, body.collect().await.unwrap().to_bytes())
+    };
+    let (mut whole, mut compressed) = (0, 0);
+    for asset in ASSETS.iter() {
+        let (coding, body) = get(asset.name, "br, GZIP;q=0.5, *;q=0").await;
+        assert_eq!(coding.unwrap(), "gzip");
+        let mut text = String::new();
+        GzDecoder::new(&body[..]).read_to_string(&mut text).unwrap();
+        assert_eq!(text, asset.body);
+        (whole, compressed) = (whole + text.len(), compressed + body.len());
+    }
+    assert!(3 * compressed < whole, "{compressed} of {whole}");
+    for encoding in ["", "br", "identity", "gzip;q=0", "br, gzip; q=0.000"] {
+        let (coding, body) = get("dom.js", encoding).await;
+        assert_eq!((coding, &body[..]), (None, Asset::find("dom.js").unwrap().body.as_bytes()));
+    }
 }
 
 #[test]
