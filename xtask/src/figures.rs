@@ -36,6 +36,15 @@ const SHOWN: &[(&str, &str)] = &[
     ("bytes allocated per armed timer, future included", "1 million armed: allocated each"),
 ];
 
+/// Guides with figures.
+const GUIDES: [&str; 2] = ["src/guide/many_processors.md", "src/guide/migration.md"];
+
+/// The same of the table of wheels that a task turns. Each has three rows of ours.
+const TURNED: [(&str, &str); 2] = [
+    ("loops with a sleep of 10 ms", "a round of 1 thousand loops of 10 ms, current-thread"),
+    ("intervals of 1 ms", "a tick of 1 thousand intervals of 1 ms, current-thread"),
+];
+
 /// Names of the columns with a peer.
 const PEERS: [&str; 3] = ["tokio", "async-io", "futures-timer"];
 
@@ -79,10 +88,15 @@ pub fn written(tree: &Tree) -> Result<Vec<(&'static str, String)>, String> {
     let readme = tree.get("README.md").ok_or("there is no README.md")?;
     let readme = replaced(readme, "rows", &shown(&runs)?)?;
     let readme = replaced(&readme, "count", &count(&runs))?;
+    let read = |file| tree.get(file).ok_or_else(|| format!("there is no {file}"));
+    let [processors, migration] = GUIDES;
+    let fires = replaced(read(processors)?, "fires", &fires(&runs)?)?;
+    let turns = replaced(read(migration)?, "turns", &turns(&runs)?)?;
     let picture = chart::svg(&runs)?;
     let results = replaced(results, "kinds", &kinds::ahead(&runs, kinds::KINDS)?)?;
     let results = replaced(&results, "ahead", &ahead(&runs))?;
-    Ok(vec![("README.md", readme), (RESULTS, results), (PICTURE, picture)])
+    let documents = [("README.md", readme), (processors, fires), (migration, turns)];
+    Ok(documents.into_iter().chain([(RESULTS, results), (PICTURE, picture)]).collect())
 }
 
 /// Returns the runs. Each is below a heading of its own.
@@ -139,14 +153,41 @@ fn shown(runs: &[Run<'_>]) -> Result<String, String> {
     let mut text = "| | tourbillon | tokio 1.54 | async-io 2.6 | futures-timer 3.0 |\n".to_owned();
     text += "|---|---:|---:|---:|---:|\n";
     for (name, kept) in SHOWN {
-        let rows = runs.iter().filter_map(|run| run.row(kept)).collect::<Vec<_>>();
-        if rows.is_empty() {
-            return Err(format!("{RESULTS} has no row {kept}"));
-        }
-        let ours = range(rows.iter().map(|row| row.ours));
-        let [tokio, async_io, futures_timer] =
-            [0, 1, 2].map(|peer| range(rows.iter().map(|row| row.peers[peer])));
+        let [ours, tokio, async_io, futures_timer] = ranges(runs, kept)?;
         let _ = writeln!(text, "| {name} | {ours} | {tokio} | {async_io} | {futures_timer} |");
+    }
+    Ok(text)
+}
+
+/// Returns the figures of a row in all runs: ours, and each peer's.
+fn ranges(runs: &[Run<'_>], kept: &str) -> Result<[String; 4], String> {
+    let rows = runs.iter().filter_map(|run| run.row(kept)).collect::<Vec<_>>();
+    if rows.is_empty() {
+        return Err(format!("{RESULTS} has no row {kept}"));
+    }
+    let peer = |peer: usize| range(rows.iter().map(|row| row.peers[peer]));
+    Ok([range(rows.iter().map(|row| row.ours)), peer(0), peer(1), peer(2)])
+}
+
+/// Returns a sentence on the time that a fire takes.
+fn fires(runs: &[Run<'_>]) -> Result<String, String> {
+    let [each, ..] = ranges(runs, "1 million fire in 1 s, each")?;
+    Ok(format!(
+        "Each of a million timers that fire within a second takes it {each} ns of processor, with \
+         a waker that only counts.\n"
+    ))
+}
+
+/// Returns a table of the processor time with a driver thread, and with a task that turns.
+fn turns(runs: &[Run<'_>]) -> Result<String, String> {
+    let mut text = "| | driver thread | turned by a task | the same, with 1 ms of tolerance | \
+                    tokio's timers |\n|---|---:|---:|---:|---:|\n"
+        .to_owned();
+    for (name, kept) in TURNED {
+        let [thread, tokio, ..] = ranges(runs, kept)?;
+        let [task, ..] = ranges(runs, &format!("{kept}, turned by a task"))?;
+        let [tolerant, ..] = ranges(runs, &format!("{kept}, turned by a task, 1 ms of tolerance"))?;
+        let _ = writeln!(text, "| {name} | {thread} | {task} | {tolerant} | {tokio} |");
     }
     Ok(text)
 }

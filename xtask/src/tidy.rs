@@ -61,6 +61,7 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>, String> {
     }
     documents::faults(tree, &mut breaches);
     documents::recipes(tree, &mut breaches);
+    documents::figures(tree, &mut breaches);
     named_tests::check(tree, &mut breaches);
     lines(tree, &mut breaches);
     Ok(breaches)

@@ -13,6 +13,14 @@ const OF_CODE: [&str; 4] =
 /// Figures that a program writes.
 const GENERATED: &str = "benches/RESULTS.md";
 
+/// Documents of kept runs, and of other projects' figures.
+const OF_RUNS: [&str; 4] = [
+    GENERATED,
+    "crates/durable/docs/BENCHES.md",
+    "crates/tourbillond/docs/LOAD.md",
+    "crates/tourbillond/docs/FEATURES.md",
+];
+
 /// Page with the code of programs that are run.
 const RECIPES: &str = "src/guide/recipes.md";
 
@@ -67,6 +75,39 @@ pub fn faults(tree: &Tree, breaches: &mut Vec<Breach>) {
             breaches.push(breach(rule, "docs/PROOF.md", 1, &said));
         }
     }
+}
+
+/// Checks that no document has a measured figure outside of the marks of a program that prints it:
+/// "some 40 us", "160 to 250 ns".
+pub fn figures(tree: &Tree, breaches: &mut Vec<Breach>) {
+    let documents = tree.ending(".md").filter(|(file, _)| !file.ends_with("CHANGELOG.md"));
+    for (file, text) in documents.filter(|(file, _)| !OF_RUNS.contains(file)) {
+        let (mut words, mut printed) = (Vec::new(), false);
+        for (number, line) in (1..).zip(prose_lines(text)) {
+            printed |= line.starts_with("<!-- figures: ") || line.starts_with("<!-- printed by ");
+            printed &= line != "<!-- end of figures -->";
+            let typed = line.split_whitespace().filter(|_| !printed);
+            words.extend(typed.map(|word| (number, word)));
+        }
+        for four in words.windows(4) {
+            let [low, (_, about), (number, figure), (_, unit)] = four else { continue };
+            let unit = unit.trim_end_matches(['.', ',', ';', ':', ')']);
+            let is_time = ["ns", "us", "ms"].contains(&unit);
+            let is_unit = is_time || ["s", "KB", "KiB", "MB", "bytes"].contains(&unit);
+            let is_rounded = ["some", "about", "nearly"].contains(about) && is_unit;
+            let is_range = *about == "to" && is_figure(low.1) && is_time;
+            if is_figure(figure) && (is_rounded || is_range) {
+                let rule = "a figure that no program has written: delete it, or let one print it";
+                breaches.push(breach(rule, file, *number, &format!("{about} {figure} {unit}")));
+            }
+        }
+    }
+}
+
+fn is_figure(word: &str) -> bool {
+    let word = word.trim_start_matches(['~', '(']);
+    word.starts_with(|first: char| first.is_ascii_digit())
+        && word.chars().all(|c| c.is_ascii_digit() || ".,".contains(c))
 }
 
 /// Compares each piece of code in the recipes with the file named before it. A line with dots alone

@@ -286,6 +286,18 @@ fn a_name_of_what_is_not_there_is_found() {
 }
 
 #[test]
+fn a_figure_that_is_typed_by_hand_is_found() {
+    let mut garden = Garden::new();
+    let rule = "a figure that no program has written: delete it, or let one print it";
+    garden.plant(rule, "docs/PLATFORMS.md", "A sleep takes some 40 us.");
+    garden.plant(rule, "src/guide/fork.md", "It takes 160 to\n250 ns (once).");
+    garden.plant(rule, "crates/durable/docs/POSTGRES.md", "A row takes about 1,024 bytes.");
+    garden.plant(None, "docs/PROOF.md", "<!-- printed by x -->\n\n| some 4 ms |\n");
+    garden.plant(None, "src/guide/fork.md", "A text of 1 to 200 bytes, 30 seconds at most.");
+    garden.harvest();
+}
+
+#[test]
 fn a_test_that_a_document_names_and_that_is_none_is_found() {
     let mut garden = Garden::new();
     let rule = "documents name a test that is not there";
