@@ -399,13 +399,14 @@ mod raced;
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
-    use tourbillon_durable::Store;
-    use tourbillon_durable::store::{Memory, Result};
+    use tourbillon_durable::store::{Memory, Result, TimerQuery};
+    use tourbillon_durable::{Lease, NodeId, Store};
 
     use super::Written;
     use crate::config::Config;
-    use crate::model::Definition;
+    use crate::model::{self, Definition, RunningAttempt, Stored};
     use crate::service::Service;
 
     type Seen = Arc<Mutex<Vec<&'static str>>>;
@@ -472,6 +473,40 @@ mod tests {
         assert_eq!(put("r", &repeats).await, (again, 1, vec!["named", "schedule", "confirm"]));
         service.catalog.show("a", "k").await.unwrap();
         assert_eq!(*seen.lock().unwrap(), ["named"]);
+        service.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_put_is_in_force_for_what_waits_and_names_what_was_claimed() {
+        let timer = tourbillon::Timer::global();
+        let mut store = Memory::new(&timer);
+        let mut config = Config::default();
+        config.apps.insert("a".to_owned(), Default::default());
+        // Nothing but this test claims.
+        let service = Service::start(Box::new(store.clone()), config, &timer).unwrap();
+        let config = service.config();
+        let app = &config.apps["a"];
+        let put = async |url: &str| {
+            let callback = format!(r#""callback": {{"url": "https://example.com/{url}"}}"#);
+            let new = definition(&format!(r#"{{"when": {{"every": "1h"}}, {callback}}}"#));
+            let draft = service.catalog.draft(("a", app), "k", new, None).unwrap();
+            draft.replace(&service.catalog, app, None).await.unwrap().view("a", "k").unwrap()
+        };
+        assert_eq!(put("old").await.claimed, []);
+        for _ in 0..2 {
+            service.catalog.client.run_now(&model::name("a", "k")).await.unwrap();
+        }
+        let id = store.timers(&TimerQuery::new()).unwrap()[0].new.id;
+        let lease = Lease { node: NodeId::new(), epoch: 1 };
+        store.join(lease, Duration::from_secs(60)).unwrap();
+        assert_eq!(store.claim(lease, &[id]).unwrap().timers.len(), 1);
+        assert_eq!(put("new").await.claimed, [RunningAttempt { run: id.to_string(), attempt: 1 }]);
+        for timer in store.timers(&TimerQuery::new()).unwrap() {
+            let stored: Stored = serde_json::from_slice(&timer.new.payload).unwrap();
+            let expected = if timer.new.id == id { "old" } else { "new" };
+            assert!(stored.definition.callback.url.ends_with(expected), "{timer:?}");
+        }
+        assert_eq!(put("new").await.claimed, []);
         service.stop().await;
     }
 }
