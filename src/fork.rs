@@ -98,7 +98,8 @@ impl Generation {
     /// Returns whether it is an earlier process's.
     #[inline]
     pub(crate) fn is_past(self) -> bool {
-        cfg!(unix) && self != Self::current()
+        // ORDERING: Relaxed; as in `current`.
+        cfg!(unix) && self.0 != FORKS.load(Ordering::Relaxed)
     }
 
     #[inline]

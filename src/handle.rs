@@ -130,7 +130,7 @@ impl EngineRef {
     pub(crate) fn get(&self) -> &Arc<Engine> {
         match &self.0 {
             Some(stake) => stake.engine(),
-            None => Handle::global().engine(),
+            None => &Handle::global().stakes.engine,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::sync::{Arc, CachePadded, SetOnce};
 pub(crate) struct Stakes {
     /// On a line apart from the count that clones of a handle write, and as far from its beginning
     /// as in a stake: a sleep gets to the engine by the same load from either.
-    engine: CachePadded<Arc<Engine>>,
+    pub(crate) engine: CachePadded<Arc<Engine>>,
     /// Each is made with the first sleep that a thread of that shard makes.
     of: PerShard<SetOnce<Stake>>,
 }
