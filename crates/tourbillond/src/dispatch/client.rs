@@ -194,33 +194,42 @@ impl Client {
     /// Sends the request on a kept connection, or else on a new one, and returns the answer with the
     /// connection.
     ///
-    /// The receiver may close a kept connection at the moment of the send. If nothing came back, the
-    /// request is sent once more, on a new connection: if none of it was sent before, or if its
-    /// `Idempotency-Key` tells the receiver that both are one (RFC 9110, 9.2.2).
+    /// The receiver may close a connection at the moment of the send. Then the request is sent once
+    /// more, on a new connection: if none of it was sent; or if the connection was a kept one, has
+    /// read nothing since, and an `Idempotency-Key` tells the receiver that both are one (RFC 9110,
+    /// 9.2.2).
     async fn answered(
         &self,
         url: &Url,
-        mut request: Request<Full<Bytes>>,
+        request: Request<Full<Bytes>>,
         steps: &Arc<Steps>,
     ) -> Result<(Response<Incoming>, Line), Lack> {
-        if let Some(mut line) = self.pool.take(&origin(url)) {
-            let again = request.headers().contains_key(IDEMPOTENCY_KEY).then(|| request.clone());
-            match line.send(request).await {
-                Ok(answer) => return Ok((answer, line)),
-                Err(Unanswered { unsent, why, is_silent }) => {
-                    let again = unsent.map(|unsent| *unsent).or(again.filter(|_| is_silent));
-                    request = again.ok_or_else(|| Lack::of(&why))?;
-                    debug!(host = url.host_str(), error = chain(&why), "sent again");
-                }
+        let mut line = match self.pool.take(&origin(url)) {
+            Some(line) => line,
+            None => self.connected(url, steps).await?,
+        };
+        let is_kept = !Arc::ptr_eq(line.steps(), steps);
+        let has_key = request.headers().contains_key(IDEMPOTENCY_KEY);
+        let again = (is_kept && has_key).then(|| request.clone());
+        let request = match line.send(request).await {
+            Ok(answer) => return Ok((answer, line)),
+            Err(Unanswered { unsent, why, is_silent }) => {
+                let again = unsent.map(|unsent| *unsent).or(again.filter(|_| is_silent));
+                let again = again.ok_or_else(|| Lack::of(&why))?;
+                debug!(host = url.host_str(), error = chain(&why), "sent again");
+                again
             }
-        }
-        let stream = self.connector.connect(url, steps).await.map_err(|error| Lack::of(&error))?;
-        let opened = Line::open(stream, steps.clone()).await;
-        let mut line = opened.map_err(|error| Lack::of(&error))?;
+        };
+        let mut line = self.connected(url, steps).await?;
         match line.send(request).await {
             Ok(answer) => Ok((answer, line)),
             Err(unanswered) => Err(Lack::of(&unanswered.why)),
         }
+    }
+
+    async fn connected(&self, url: &Url, steps: &Arc<Steps>) -> Result<Line, Lack> {
+        let stream = self.connector.connect(url, steps).await.map_err(|error| Lack::of(&error))?;
+        Line::open(stream, steps.clone()).await.map_err(|error| Lack::of(&error))
     }
 }
 

@@ -153,6 +153,7 @@ impl Connector {
         let mut since = self.timer.now();
         let mut ends = |step: &OnceLock<Duration>| {
             let now = self.timer.now();
+            // An earlier connection of the same attempt may have ended before its request.
             let _ = step.set(now.duration_since(since));
             since = now;
         };
