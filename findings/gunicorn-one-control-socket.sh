@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # gunicorn 27.0.1 (PyPI): all servers of one user have one control socket, by default
-# `~/.gunicorn/gunicorn.ctl`. A second server takes it without a word, so that `gunicornc` of whoever started
-# the first speaks with the second; and as the second ends it removes the socket, so that `gunicornc` reaches
-# nobody, though the first still answers. Each needs `--control-socket` of its own, or `--no-control-socket`.
+# `~/.gunicorn/gunicorn.ctl`. A second server takes it without a word: from then on `gunicornc` speaks with the
+# second alone. As that ends it removes the socket, and `gunicornc` reaches nobody, though the first server
+# still answers. Each needs `--control-socket` of its own, or `--no-control-socket`.
 #
 # Seen: "asked after the first start: the first", "after the second: the second", "after its end: none; the
 # first server's answer: well".

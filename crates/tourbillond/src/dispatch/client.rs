@@ -153,8 +153,8 @@ impl Client {
         (answer.unwrap_or_else(late), timing.unwrap_or_else(|| steps.timing()))
     }
 
-    /// Returns the request as it is written on a connection: with a target for the other side, which
-    /// is the receiver or a proxy, and with the headers of the connection.
+    /// Returns the request as it is written on a connection: with a target for the other side, the
+    /// receiver or a proxy, and with the headers of the connection.
     fn addressed(
         &self,
         mut request: Request<Full<Bytes>>,
@@ -191,7 +191,7 @@ impl Client {
         Ok((url, request))
     }
 
-    /// Sends the request on a kept connection, or else on a new one, and returns the answer with the
+    /// Sends the request on a kept connection, or else on a new one. Returns the answer with the
     /// connection.
     ///
     /// The receiver may close a connection at the moment of the send. Then the request is sent once

@@ -78,7 +78,7 @@ impl Reach {
         let (address, reached) = side_by_side(&self.timer, turns, connect).await?;
         let mut answered = self.answered();
         if Some(address.ip()) == usual {
-            // A name whose addresses are all well keeps the order of its server, which spreads load.
+            // A name whose addresses are all well keeps the order of its server: that spreads load.
             answered.remove(host);
         } else {
             if answered.len() >= HOSTS_MAX {
