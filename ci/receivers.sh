@@ -13,15 +13,23 @@ names=("${@:2}")
 modules=$(realpath -m target/receivers)
 mkdir -p "$modules"
 
+# installed NAME VERSION: has pip install it, unless it is there.
+installed() {
+    [ -d "$modules/python/$1-$2.dist-info" ] ||
+        python3 -m pip install --quiet --upgrade --target "$modules/python" "$1==$2"
+}
+
 # has NAME: finds what that receiver needs.
 has() {
     case $1 in
-    gunicorn) python3 -m pip install --quiet --target "$modules/python" gunicorn==27.0.1 ;;
-    uvicorn) python3 -m pip install --quiet --target "$modules/python" uvicorn==0.54.0 ;;
+    gunicorn) installed gunicorn 27.0.1 ;;
+    uvicorn) installed uvicorn 0.54.0 ;;
     nginx)
-        NGINX=$(command -v nginx) || { unpack nginx nginx; NGINX=$debian/nginx/usr/sbin/nginx; }
-        export NGINX
-        [ -x "$NGINX" ]
+        # nginx itself reads a variable `NGINX`.
+        NGINX_PROGRAM=$(command -v nginx) ||
+            { unpack nginx nginx; NGINX_PROGRAM=$debian/nginx/usr/sbin/nginx; }
+        export NGINX_PROGRAM
+        [ -x "$NGINX_PROGRAM" ]
         ;;
     go)
         local go

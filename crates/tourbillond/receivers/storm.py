@@ -56,7 +56,7 @@ def command(name, host, port, seconds, folder):
         text = text.replace(word, str(value))
     folder.mkdir()
     (folder / "nginx.conf").write_text(text)
-    return [os.environ["NGINX"], "-p", folder, "-c", folder / "nginx.conf"]
+    return [os.environ["NGINX_PROGRAM"], "-p", folder, "-c", folder / "nginx.conf"]
 
 
 def free_port(host):
