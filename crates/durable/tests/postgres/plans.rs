@@ -332,7 +332,8 @@ fn everything(store: &mut Postgres, name: &str) {
     }
     store.upcoming(LONG, Shards::ALL, None, 9).unwrap();
     store.zoned(None, Some("2025b"), 9).unwrap();
-    let stale = ScheduleRow { version: 7, ..row.clone() };
+    let mut stale = row.clone();
+    stale.version = 7;
     assert_eq!(store.rezone(&stale).unwrap(), Advanced::Stale);
     store.cancel(timers[0].id).unwrap();
     assert_eq!(store.maintain().unwrap().promoted, 1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tourbillon::Timer;
 use tourbillon_durable::Rule;
-use tourbillon_durable::store::{Change, Memory, ScheduleRow, Store as _};
+use tourbillon_durable::store::{Change, Memory, Store as _};
 
 use super::{Api, SCHEDULES, definition, keyed, nightly, one, open};
 
@@ -15,7 +15,8 @@ fn lose_zone(store: &mut Memory, key: &str) {
     let row = row.unwrap();
     let policies = row.texts().1;
     let rule = Rule::from_text("cron Mars/Olympus 0 2 * * *", &policies);
-    let lost = ScheduleRow { rule, next: Some(now), ..row.clone() };
+    let mut lost = row.clone();
+    (lost.rule, lost.next) = (rule, Some(now));
     let change = Change {
         name: &row.name,
         expect: Some(row.version),
