@@ -60,8 +60,8 @@ impl Engine {
         }
     }
 
-    /// Wakes all that is armed, once the driver [has left](Alarm::leave): the sleeps then look for
-    /// another.
+    /// Wakes all that is armed, once the driver [has left](crate::engine::Alarm::leave): the sleeps
+    /// then look for another.
     ///
     /// They find by the clock that their deadlines have not come; see
     /// [`fires_when_due`](Self::fires_when_due).
