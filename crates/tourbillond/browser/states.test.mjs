@@ -419,7 +419,7 @@ test('runs have their start and duration, are found by a part of a key, and behi
   await go(page, '/runs', 'Runs');
   const nightly = page.getByRole('row').filter({ hasText: 'nightly' });
   await nightly.getByText('21 s', { exact: true }).waitFor();
-  assert.equal(await nightly.locator('[data-column=Started]').textContent(), 'Fri 23 Oct, 20:31:00');
+  assert.equal(await nightly.locator('[data-column=Started]').textContent(), 'Fri 23 Oct, 20:32:00');
   await page.getByLabel('Schedule', { exact: true }).fill('VOIC');
   await page.keyboard.press('Enter');
   await page.getByText(/3 runs, as of/).waitFor();
@@ -519,7 +519,7 @@ test('finished runs of a day and of a week are a chart and a table', async () =>
   await go(page, '/schedules/billing/invoices', 'invoices');
   await history.getByText(/^at least 1 skipped, at least 2 dead\./).waitFor();
   // Dead runs are below the line, all of them.
-  const [line, dead] = await Promise.all(['base', 'dead[height="60"]'].map((name) =>
+  const [line, dead] = await Promise.all(['base', 'dead[height="80"]'].map((name) =>
     history.locator(`rect.${name}`).first().evaluate((rect) => Number(rect.getAttribute('y')))));
   assert.equal(dead, line);
   await accessible(page, 'a schedule with a chart');
@@ -1245,6 +1245,7 @@ test('labels are shown, filtered by, and edited', async () => {
   // Lines are not sent if one would replace another.
   await go(page, '/edit/billing/invoices', 'Edit invoices');
   fake.world.asked = undefined;
+  await page.getByText('Headers, timeout and success').click();
   const save = page.getByRole('button', { name: 'Save' });
   for (const [name, lines] of [['labels', 'team: a\nteam: b'], ['callback.headers', 'X-A: 1\nX-A: 2']]) {
     const field = page.locator(`[data-field="${name}"]`);
@@ -1396,7 +1397,7 @@ test('what is selected is what is shown', async () => {
 
 test('what a history does not count is said, and nothing is said of what is not read', async () => {
   // A quarter past the second hour of the day that is shown.
-  const end = Math.ceil(fake.now() / 3_600_000) * 3_600_000;
+  const end = Math.ceil(fake.now() / 60_000) * 60_000;
   fake.world.countedSince = new Date(end - 22.75 * 3_600_000).toISOString();
   await show();
   const history = page.getByRole('region', { name: 'Finished runs' });
@@ -1407,7 +1408,7 @@ test('what a history does not count is said, and nothing is said of what is not 
     await slider.press(key);
     return slider.getAttribute('aria-valuetext');
   };
-  assert.equal(await said('Home'), '20:00–21:00, not counted');
+  assert.equal(await said('Home'), '19:13–20:13, not counted');
   assert.match(await said('ArrowRight'), /, at least \d+ succeeded, at least \d+ skipped$/);
   assert.match(await said('ArrowRight'), /, \d+ succeeded, \d+ skipped$/);
   await history.getByText('As a table').click();
@@ -1420,7 +1421,7 @@ test('what a history does not count is said, and nothing is said of what is not 
     await route.continue();
   });
   await history.getByLabel('Span').selectOption('week');
-  assert.match(await said('End'), /\b20:00, not read yet$/);
+  assert.match(await said('End'), /\b19:13, not read yet$/);
   letGo();
   await history.getByText(/^at least/).waitFor();
 });

@@ -146,7 +146,7 @@ async fn a_timer_of_xtimer_is_removed_or_missing_for_a_token_that_could_remove_i
         let request = Request::builder().method(method).uri(DEF);
         let request = request.header("content-type", "application/json");
         let request = request.header("authorization", format!("Bearer {token}"));
-        api.send(request.body(Body::from(body.to_string())).unwrap()).await.expect(200)
+        api.send(request.body(Body::from(body.to_string())).unwrap()).await.body
     };
     let timer = json!({
         "app": "default", "name": "nightly", "creator": "ann", "cron": "30 2 * * *",

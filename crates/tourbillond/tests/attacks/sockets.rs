@@ -115,6 +115,32 @@ fn requests_that_do_not_come_to_their_end_starve_nobody_either() {
     );
 }
 
+/// Number of heads that do not come to their end, and the bytes of each.
+const HEADS: usize = 6_000;
+const HEAD: usize = 60_000;
+
+#[test]
+fn large_heads_that_do_not_come_to_their_end_take_little_memory() {
+    many_descriptors();
+    let folder = tempfile::tempdir().unwrap();
+    let service = Command::new(env!("CARGO_BIN_EXE_tourbillond"));
+    let service = Tourbillond::run(service, folder.path(), &[]);
+    let head = format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {}", "x".repeat(HEAD));
+    let mut open = Vec::new();
+    for _ in 0..HEADS {
+        let mut stream = TcpStream::connect(&service.address).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        // A client that is cut sees an error.
+        let _ = stream.write_all(head.as_bytes());
+        open.push(stream);
+    }
+    service.ask("GET", SCHEDULES, Value::Null, 200);
+    let memory = service.memory();
+    println!("{HEADS} heads of {HEAD} bytes: {} MiB at most", memory >> 20);
+    assert!(memory <= 100 << 20, "{memory}");
+    assert!(service.stop());
+}
+
 /// Number of definitions, and the length of the body of each.
 const DEFINITIONS: usize = 1_000;
 const BODY: usize = 47_000;
