@@ -183,7 +183,7 @@ function bySchedule(runs) {
 /** What fails now, retried or given up, a schedule each. */
 function makeFailing(frame) {
   const list = table('Failing',
-    ['Schedule', 'Last run', 'Runs', 'Last answer', 'Time', 'Actions']);
+    ['Schedule', 'Last run', 'Dead', 'Last answer', 'Time', 'Actions']);
   const none = h('p', { class: 'empty' }, 'Nothing is failing.');
   return {
     element: section('failing', 'Failing', list.table, none),
@@ -191,19 +191,25 @@ function makeFailing(frame) {
       none.hidden = failing.length > 0;
       list.table.hidden = !failing.length;
       const groups = bySchedule(failing);
-      sync(list.body, groups, ([{ app, key }]) => `${app}/${key}`, ([run, ...others]) => row([
-        ['Schedule', scheduleLink(frame, run)],
-        ['Last run', runLink(frame, run, stateOf(run))],
-        ['Runs', h('a', {
-          href: frame.link(['dead'], { app: run.app, key: run.key }), 'data-act': 'runs',
-        }, counted(others.length + 1, 'run'))],
-        ['Last answer', why(run)],
-        ['Time', timeElement(run.recorded ?? run.due ?? run.scheduled_for)],
-        ['Actions', canRetry(frame, run) &&
-          button('Retry', () => retry(frame, run), { about: run.key })],
-      ]));
+      sync(list.body, groups, ([{ app, key }]) => `${app}/${key}`, failingRow);
     },
   };
+
+  function failingRow(runs) {
+    const [run] = runs;
+    const dead = runs.filter(({ state }) => state === 'dead').length;
+    return row([
+      ['Schedule', scheduleLink(frame, run)],
+      ['Last run', runLink(frame, run, stateOf(run))],
+      ['Dead', dead && h('a', {
+        href: frame.link(['dead'], { app: run.app, key: run.key }), 'data-act': 'runs',
+      }, counted(dead, 'run'))],
+      ['Last answer', why(run)],
+      ['Time', timeElement(run.recorded ?? run.due ?? run.scheduled_for)],
+      ['Actions', canRetry(frame, run) &&
+        button('Retry', () => retry(frame, run), { about: run.key })],
+    ]);
+  }
 }
 
 /** The nodes, how long their leases hold, and how far off their clocks are. */

@@ -288,7 +288,7 @@ export function show(holder, frame, { parameters }) {
     const { app, key, next = [] } = schedule;
     return row([
       ['Schedule', [bulk.box(schedule), scheduleLink(frame, schedule),
-        schedule.xtimer && h('span', { class: 'soft' }, xtimerOf(schedule)),
+        schedule.xtimer && h('span', { class: 'soft' }, ' ', xtimerOf(schedule)),
         schedule.labels && labelLinks(frame, schedule)]],
       ['State', badge(stateOf(schedule))],
       ['When', whenInWords(schedule)],
