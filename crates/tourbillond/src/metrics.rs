@@ -28,6 +28,8 @@ pub(crate) use requests::count;
 pub(crate) use timed::Timed;
 pub(crate) use tokens::{show_uses, used};
 
+use tourbillon_durable::Stats;
+
 use crate::model::{Bucket, Lateness};
 
 const CALLBACKS: &str = "tourbillond_callbacks_total";
@@ -40,6 +42,8 @@ const CLAIM_LATENESS_SECONDS: &str = "tourbillon_durable_lateness_seconds";
 const SCHEDULES: &str = "tourbillond_schedules";
 const OVERDUE: &str = "tourbillond_overdue";
 const CLOCK_BEHIND: &str = "tourbillond_clock_behind_seconds";
+const BEHIND: &str = "tourbillond_planner_behind_seconds";
+const SKIPPED: &str = "tourbillond_skipped_total";
 const REQUESTS: &str = "tourbillond_requests_total";
 const REQUEST_SECONDS: &str = "tourbillond_request_seconds";
 const DATABASE_SECONDS: &str = "tourbillond_database_seconds";
@@ -113,6 +117,17 @@ fn describe() {
         Unit::Seconds,
         "How far the database's clock is behind the newest record; 0 unless it was set back."
     );
+    describe_gauge!(
+        BEHIND,
+        Unit::Seconds,
+        "Time since the first occurrence that is due and that this node has not planned; 0 while \
+         it plans in time."
+    );
+    describe_counter!(
+        SKIPPED,
+        Unit::Count,
+        "Occurrences that this node recorded as skipped, by reason."
+    );
     describe_counter!(REQUESTS, Unit::Count, "Requests, by route, method and status.");
     describe_histogram!(
         REQUEST_SECONDS,
@@ -181,6 +196,15 @@ pub fn node(stats: &Stats) {
         gauge!(ZONE_DATA, "version" => before).set(0);
     }
     gauge!(ZONE_DATA, "version" => now).set(1);
+    gauge!(BEHIND).set(stats.planner_behind.as_secs_f64());
+    for (reason, count) in [
+        ("missed", stats.skipped_missed),
+        ("coalesced", stats.skipped_coalesced),
+        ("overlap", stats.skipped_overlap),
+        ("excluded", stats.skipped_excluded),
+    ] {
+        counter!(SKIPPED, "reason" => reason).absolute(count);
+    }
 }
 
 /// Notes how far the database's clock is behind the newest record.
@@ -346,6 +370,8 @@ mod tests {
             OVERDUE,
             CLOCK_BEHIND,
             BUILD,
+            BEHIND,
+            SKIPPED,
             REQUESTS,
             DATABASE_SECONDS,
             DATABASE_ERRORS,

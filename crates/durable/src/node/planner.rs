@@ -39,11 +39,14 @@ pub(crate) struct Planner {
     stuck: BTreeSet<ScheduleId>,
     /// Number of refusals in this look.
     refusals: usize,
+    /// Time since the first occurrence that this run found due.
+    behind: Duration,
 }
 
 impl Planner {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { next: now, others_from: now, helps_until: now, stuck: BTreeSet::new(), refusals: 0 }
+        let (stuck, refusals, behind) = (BTreeSet::new(), 0, Duration::ZERO);
+        Self { next: now, others_from: now, helps_until: now, stuck, refusals, behind }
     }
 
     /// Advances schedules if that is due or requested, until `until` at most. Returns when it is
@@ -65,6 +68,7 @@ impl Planner {
     /// it does so for a while in each period.
     fn advance_all(&mut self, node: &Shared, store: &mut dyn Store, until: Instant) -> Result<()> {
         let own = node.lock().shards;
+        self.behind = Duration::ZERO;
         self.advance_of(node, store, own, node.options.horizon(), until)?;
         let now = node.now();
         if self.others_from <= now && now < until {
@@ -75,6 +79,7 @@ impl Planner {
             }
             self.others_from = now + if now < self.helps_until { period } else { seldom };
         }
+        node.counters.set_behind(self.behind);
         Ok(())
     }
 
@@ -97,6 +102,11 @@ impl Planner {
             let sent = node.now();
             let upcoming = store.upcoming(ahead, shards, after, SCHEDULES)?;
             node.lock().clock.sample(sent, node.now(), upcoming.now);
+            // A schedule that this version does not understand waits for another node.
+            let readable = upcoming.schedules.iter().filter(|(row, _)| row.rule.is_ok());
+            if let Some(first) = readable.filter_map(|(row, _)| row.next).min() {
+                self.behind = self.behind.max(upcoming.now.since(first));
+            }
             let mut others = upcoming.schedules;
             let last = others.get(SCHEDULES as usize - 1);
             after = last.and_then(|(row, _)| Some((row.next?, row.id)));

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::plan::Plan;
-use crate::record::Outcome;
+use crate::record::{Outcome, Reason};
 use crate::store::{Finished, How};
 
 #[cfg(feature = "metrics-0_24")]
@@ -30,6 +30,11 @@ impl Counter {
         self.0.fetch_max(value, Ordering::Relaxed);
     }
 
+    fn set(&self, value: u64) {
+        // ORDERING: Relaxed; as in `add`.
+        self.0.store(value, Ordering::Relaxed);
+    }
+
     fn get(&self) -> u64 {
         // ORDERING: Relaxed; as in `add`.
         self.0.load(Ordering::Relaxed)
@@ -45,6 +50,9 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
             /// The longest that a timer was claimed after it was due, by the database's clock.
             pub lateness_max: Duration,
+            /// Time since the first occurrence that the last look at schedules found due and not
+            /// yet turned into a timer or a record; zero while schedules are advanced in time.
+            pub planner_behind: Duration,
         }
 
         /// A node's counters.
@@ -52,6 +60,7 @@ macro_rules! counters {
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)*
             lateness_max_us: Counter,
+            planner_behind_us: Counter,
         }
 
         impl Counters {
@@ -59,6 +68,7 @@ macro_rules! counters {
                 Stats {
                     $($name: self.$name.get(),)*
                     lateness_max: Duration::from_micros(self.lateness_max_us.get()),
+                    planner_behind: Duration::from_micros(self.planner_behind_us.get()),
                 }
             }
         }
@@ -92,8 +102,16 @@ counters! {
     fenced,
     /// Occurrences that became timers.
     planned,
-    /// Occurrences that were skipped.
+    /// Occurrences that were skipped, for any reason.
     skipped,
+    /// Those of them that were [missed](Reason::Missed).
+    skipped_missed,
+    /// Those that a later one [stands for](Reason::Coalesced).
+    skipped_coalesced,
+    /// Those that [overlap](Reason::Overlap) another.
+    skipped_overlap,
+    /// Those in an [excluded](Reason::Excluded) window.
+    skipped_excluded,
     /// Schedules whose next occurrence moved, because the rules of their zone changed.
     rezoned,
     /// Times that a look found a schedule whose text this version does not understand.
@@ -118,8 +136,7 @@ counters! {
 impl Counters {
     pub(crate) fn count_claim(&self, lateness: Duration) {
         self.claimed.add(1);
-        let late_us = u64::try_from(lateness.as_micros()).unwrap_or(u64::MAX);
-        self.lateness_max_us.raise(late_us);
+        self.lateness_max_us.raise(micros(lateness));
         #[cfg(feature = "metrics-0_24")]
         record_lateness(lateness);
     }
@@ -139,7 +156,25 @@ impl Counters {
     pub(crate) fn count_plan(&self, plan: &Plan) {
         self.planned.add(plan.run.len() as u64);
         self.skipped.add(plan.skip.len() as u64);
+        for (_, reason) in &plan.skip {
+            match reason {
+                Reason::Missed => self.skipped_missed.add(1),
+                Reason::Coalesced => self.skipped_coalesced.add(1),
+                Reason::Overlap => self.skipped_overlap.add(1),
+                Reason::Excluded => self.skipped_excluded.add(1),
+                _ => {}
+            }
+        }
     }
+
+    /// Notes how long ago the first occurrence was due that a look at schedules found.
+    pub(crate) fn set_behind(&self, behind: Duration) {
+        self.planner_behind_us.set(micros(behind));
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Records in the histogram of lateness that a timer was claimed this late.

@@ -358,6 +358,30 @@ fn schedules_are_advanced_together_and_those_that_are_refused_hold_up_none() {
 }
 
 #[test]
+fn a_planner_that_falls_behind_says_so_and_why_it_skips() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    node.step();
+    schedules(&mut store, 2);
+    clock.advance(Duration::from_secs(2));
+    node.step();
+    clock.advance(Duration::from_secs(1));
+    node.step();
+    assert_eq!(node.shared.counters.snapshot().planner_behind, Duration::ZERO);
+    // Longer than an occurrence may be late, and than the lease.
+    clock.advance(Duration::from_secs(100));
+    node.step();
+    let stats = node.shared.counters.snapshot();
+    // Some seconds ahead of the last look were made.
+    assert!((90..100).contains(&stats.planner_behind.as_secs()), "{stats:?}");
+    assert!(stats.skipped > 0 && stats.skipped == stats.skipped_coalesced, "{stats:?}");
+    clock.advance(Duration::from_secs(1));
+    node.step();
+    assert_eq!(node.shared.counters.snapshot().planner_behind, Duration::ZERO);
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
 fn a_lane_is_promoted_once_the_store_answers_again() {
     let (_clock, timer, store) = world();
     let mut node = Node::new(&timer, &store);
