@@ -1,6 +1,7 @@
 //! Measurements: each starts nodes as processes, and prints a row beside the figures of others.
 
 mod costs;
+mod distance;
 mod idle;
 mod insert;
 mod node;
@@ -51,8 +52,16 @@ pub struct Options {
     pub checkpoint: bool,
     /// Wait of a due timer for others; the engine's default if not given.
     pub claim_linger: Option<Duration>,
-    /// Program of another build, which every second node runs.
+    /// Program of another build, which every second node runs, or the only one.
     pub beside: Option<PathBuf>,
+    /// Time that a round trip to the server takes, beside what it takes anyway.
+    pub distance: Duration,
+    /// Time from one occurrence of a schedule to the next.
+    pub period: Duration,
+    /// True if the occurrences of schedules are due at the same times as each other's.
+    pub is_aligned: bool,
+    /// True if one-shots are made in place of the occurrences of schedules.
+    pub once: bool,
 }
 
 /// A measurement.
@@ -126,7 +135,7 @@ pub const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "schedules",
-        what: "occurrences of so many schedules, one each ten seconds, p50 / p99 / p99.9 / max ms",
+        what: "occurrences of so many schedules, one each period, p50 / p99 / p99.9 / max ms",
         default: (1_000, 10),
         full: (10_000, 60),
         others: "others not measured",
@@ -172,7 +181,10 @@ pub const BENCHES: &[Bench] = &[
 ///
 /// If it could not take place, or something was lost, early or done twice.
 pub fn run(bench: &Bench, options: &Options) -> Result<()> {
-    let address = Address::new(&options.store)?.for_a_run()?;
+    let mut address = Address::new(&options.store)?.for_a_run()?;
+    if !options.distance.is_zero() {
+        address = address.at(&[distance::put(address.server()?, options.distance)?]);
+    }
     let mut store = address.open()?;
     if !store.timers(&Default::default())?.is_empty() {
         return Err("the database has timers".into());
@@ -219,7 +231,8 @@ impl Run {
         if let Some(span) = self.options.claim_linger {
             all.extend(["--claim-linger-us".to_owned(), span.as_micros().to_string()]);
         }
-        let other = self.options.beside.as_deref().filter(|_| number % 2 == 1);
+        let is_other = number % 2 == 1 || self.options.nodes == 1;
+        let other = self.options.beside.as_deref().filter(|_| is_other);
         Process::of_build(other, &all, &[])
     }
 

@@ -36,10 +36,14 @@ harness canaries        storms with each bug until the checker finds it, eight a
 harness bench NAME      measures, and prints a row of its BENCHES.md. Small if not said:
     --store as above, --nodes K (1), --connections K (1), --lease-ms N (15000)
     --timers N, --seconds S, or --full 1 for what others were measured with
-    --beside PROGRAM    as above
+    --beside PROGRAM    as above; also of the only node
     --shuffled 1        due in another order than inserted, with random ids
     --checkpoint 1      after the inserts, so that the log has an image of each page after it
     --claim-linger-us N how long a node lets a due timer wait for others
+    --distance-us N     how much longer a round trip to the server takes
+    --period S          of `schedules`: time between two occurrences of each (10)
+    --aligned 1         of `schedules`: all have the same times
+    --once 1            of `schedules`: one-shots at these times in their place
 harness benches         lists them
 harness node, clients, bench-node, time: processes of these";
 
@@ -166,6 +170,10 @@ fn bench(options: &Options) -> Result<bool> {
             checkpoint: options.optional("checkpoint").is_some(),
             claim_linger: claim_linger(options)?,
             beside: options.optional("beside").map(PathBuf::from),
+            distance: Duration::from_micros(options.number("distance-us", 0)?),
+            period: Duration::from_secs(options.number("period", 10)?),
+            is_aligned: options.optional("aligned").is_some(),
+            once: options.optional("once").is_some(),
         },
     )?;
     Ok(true)
