@@ -280,7 +280,7 @@ impl Callback {
     ///
     /// # Guarantees
     ///
-    /// As with [`Interval::set_period`], the next call stays where it is, and the call after it
+    /// The next call stays where it is, and the call after it
     /// comes a new period later. While a call is under way the next one is not scheduled yet: it
     /// comes a new period after the tick of the one under way.
     ///

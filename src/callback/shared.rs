@@ -62,7 +62,7 @@ pub(crate) enum Reset {
     /// It is, once [`AnyCallback::arm`] has been called: the deadline before was never, another
     /// thread is about to start the driver, or none could when it was armed last.
     Unarmed,
-    /// It is not called again.
+    /// The function is not called again.
     TooLate,
 }
 
@@ -174,7 +174,7 @@ impl When {
         }
     }
 
-    /// The same; `None` if it never comes.
+    /// That instant; `None` if it never comes.
     fn next_call(&self) -> Option<Instant> {
         (self.sleep().deadline_tick() != Tick::NEVER).then(|| self.tick())
     }

@@ -1,4 +1,4 @@
-//! How a driver comes to its end: edges `close` and `leave`.
+//! A driver's end: edges `close` and `leave`.
 
 use crate::engine::{DrivenBy, Engine};
 #[cfg(not(target_os = "none"))]

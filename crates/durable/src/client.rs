@@ -11,6 +11,7 @@ mod schedules;
 #[cfg(test)]
 mod tests;
 mod ticket;
+mod upserts;
 #[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
 mod within;
 
@@ -44,6 +45,7 @@ pub use within::Uncommitted;
 use self::notices::Notices;
 use self::queue::{Notice, Queue, Role, Work};
 use self::ticket::{Attended, Caller, Left, Ticket};
+use self::upserts::{Upsertion, upsert_together};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
 use crate::node::{SOON, Shared, clean};
@@ -74,7 +76,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 ///
 /// A client has a thread and a connection, or [several](crate::Engine::client_with); its clones
 /// share them. The futures of its calls run on any executor. Inserts that wait at the same time
-/// share one transaction, and [lookups](Self::named) that wait at the same time share one
+/// share one transaction, so do new schedules, and [lookups](Self::named) that wait at the same time share one
 /// statement.
 ///
 /// Each thread sends one call after the other. So a database that does not answer holds up the
@@ -457,6 +459,17 @@ impl Client {
         in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain)
     }
 
+    fn upsert(
+        &self,
+        wanted: schedules::Wanted,
+        as_of: Option<Time>,
+    ) -> impl Future<Output = Result<Upsert>> + use<> {
+        let (reply, answer) = async_channel::bounded(1);
+        let ticket = Ticket::default();
+        self.handle.0.upsert(Upsertion { wanted, as_of, ticket: ticket.clone(), reply });
+        in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain)
+    }
+
     /// Has nodes notified of a timer.
     fn notify(&self, notice: Notice) {
         self.handle.0.notify([notice]);
@@ -523,6 +536,7 @@ impl Thread {
                     });
                     self.queue.notify(notices);
                 }
+                Work::Upserts(upserts) => upsert_together(&mut *store, upserts),
                 Work::Lookups(lookups) => look_up_together(&mut *store, lookups),
                 Work::Confirms(confirms) => confirm_together(&mut *store, confirms),
                 Work::Notices(of) => {

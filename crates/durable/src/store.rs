@@ -426,6 +426,22 @@ pub trait Store: Send {
     /// the old row, and the answer names the timers that keep its values.
     fn change(&mut self, change: &Change<'_>) -> Result<Changed>;
 
+    /// Makes schedules, as [`change`](Self::change) with `expect: None` does, in one transaction
+    /// where the store can. The answers are in the order of `rows`, and each says whether that one
+    /// was made.
+    ///
+    /// One whose name is taken is not made; nor may one be whose `next` is past, because its caller
+    /// plans it anew. Two of the same name count as one after the other. After an error some may be
+    /// made. `rows` has 1,000 at most.
+    fn create_schedules(&mut self, rows: &[ScheduleRow]) -> Result<Vec<bool>> {
+        let create = |row: &ScheduleRow| {
+            let (name, row) = (&row.name[..], Some(row));
+            let change = Change { name, expect: None, row, withdraw: None, skipped: &[] };
+            Ok(self.change(&change)? != Changed::Stale)
+        };
+        rows.iter().map(create).collect()
+    }
+
     /// Turns the occurrences of a schedule up to `next` into timers and records, in one
     /// transaction:
     ///

@@ -28,8 +28,6 @@ pub(crate) use requests::count;
 pub(crate) use timed::Timed;
 pub(crate) use tokens::{show_uses, used};
 
-use tourbillon_durable::Stats;
-
 use crate::model::{Bucket, Lateness};
 
 const CALLBACKS: &str = "tourbillond_callbacks_total";

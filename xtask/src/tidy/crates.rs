@@ -279,11 +279,14 @@ pub const CRATES: &[Crate] = &[
             "rule",
             "policy",
             "schedule",
+            "wall",
             "span",
             "error",
             "id",
             "time",
         ],
+        // The conformance suite stops schedules as a client does.
+        upward: &[("store", "client")],
         drawn_in: Some("crates/durable/ARCHITECTURE.md"),
         reserved: &[Reserved {
             rule: "tracing is named in trace.rs alone",

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::upserts::Upsertion;
 use super::{Call, Confirm, Insert, Lookup};
 use crate::id::TimerId;
 use crate::store::NewTimer;
 use crate::time::Time;
 
-/// Most inserts, lookups or confirmations that go together.
+/// Most inserts, upserts, lookups or confirmations that go together.
 const BATCH: usize = 1_000;
 
 /// Timer that nodes may have to be notified of.
@@ -25,6 +26,8 @@ pub(super) enum Work {
     Call(Call),
     /// Inserts for one transaction.
     Inserts(Vec<Insert>),
+    /// Schedules to make or change; new ones in one transaction.
+    Upserts(Vec<Upsertion>),
     /// Lookups for one statement.
     Lookups(Vec<Lookup>),
     /// Callers that one confirmation is for.
@@ -47,8 +50,8 @@ type Line<T> = VecDeque<(u64, T)>;
 
 /// Requests of all clones of a client, which its threads share.
 ///
-/// A thread takes the request that came first of those for its role; with an insert, a lookup or a
-/// confirmation, it takes all others of its kind. Notices come before the rest.
+/// A thread takes the request that came first of those for its role; with an insert, an upsert, a lookup or
+/// a confirmation, it takes all others of its kind. Notices come before the rest.
 ///
 /// One thread sends all writes. A write whose answer was lost may still be carried out until its
 /// connection is replaced, and the next call of that connection begins with this. If another
@@ -68,6 +71,7 @@ struct State {
     next: u64,
     writes: Line<Call>,
     inserts: Line<Insert>,
+    upserts: Line<Upsertion>,
     reads: Line<Call>,
     lookups: Line<Lookup>,
     confirms: Line<Confirm>,
@@ -121,6 +125,10 @@ impl Queue {
         self.add(Role::Writer, |state, number| state.inserts.push_back((number, insert)));
     }
 
+    pub(super) fn upsert(&self, upsertion: Upsertion) {
+        self.add(Role::Writer, |state, number| state.upserts.push_back((number, upsertion)));
+    }
+
     pub(super) fn look_up(&self, lookup: Lookup) {
         self.add(Role::Reader, |state, number| state.lookups.push_back((number, lookup)));
     }
@@ -139,7 +147,7 @@ impl Queue {
     /// Returns the number of requests that wait.
     pub(super) fn len(&self) -> usize {
         let state = self.lock();
-        let writes = state.writes.len() + state.inserts.len();
+        let writes = state.writes.len() + state.inserts.len() + state.upserts.len();
         writes + state.reads.len() + state.lookups.len() + state.confirms.len()
     }
 
@@ -218,6 +226,7 @@ impl State {
             Role::Writer => {
                 to.writes.append(&mut self.writes);
                 to.inserts.append(&mut self.inserts);
+                to.upserts.append(&mut self.upserts);
             }
             Role::Reader => {
                 to.reads.append(&mut self.reads);
@@ -244,12 +253,13 @@ impl State {
         }
         let (write, insert) = (first(&self.writes, writes), first(&self.inserts, writes));
         let (read, lookup) = (first(&self.reads, reads), first(&self.lookups, reads));
-        let confirm = first(&self.confirms, reads);
-        match write.min(insert).min(read).min(lookup).min(confirm) {
+        let (confirm, upsert) = (first(&self.confirms, reads), first(&self.upserts, writes));
+        match write.min(insert).min(upsert).min(read).min(lookup).min(confirm) {
             u64::MAX => None,
             oldest if oldest == write => self.writes.pop_front().map(|(_, call)| Work::Call(call)),
             oldest if oldest == read => self.reads.pop_front().map(|(_, call)| Work::Call(call)),
             oldest if oldest == insert => Some(Work::Inserts(take(&mut self.inserts))),
+            oldest if oldest == upsert => Some(Work::Upserts(take(&mut self.upserts))),
             oldest if oldest == lookup => Some(Work::Lookups(take(&mut self.lookups))),
             _ => Some(Work::Confirms(take(&mut self.confirms))),
         }

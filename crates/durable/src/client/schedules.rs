@@ -30,6 +30,8 @@ const TOO_LATE: Time = Time::from_micros(50_000 * 365 * 86_400 * 1_000_000);
 pub struct Every {
     client: Client,
     wanted: Wanted,
+    /// Time of the database that the caller has read.
+    as_of: Option<Time>,
 }
 
 #[derive(Clone, Debug)]
@@ -111,7 +113,7 @@ impl Every {
             enabled: None,
             expect: None,
         };
-        Self { client: client.clone(), wanted }
+        Self { client: client.clone(), wanted, as_of: None }
     }
 
     /// Sets the kind of handler that its occurrences are for; the schedule's name by default.
@@ -198,6 +200,14 @@ impl Every {
         self
     }
 
+    /// Takes `now` for the database's time, which the caller has just read, as by
+    /// [`Client::named`]. With [`expect(None)`](Self::expect), it spares [`upsert`](Self::upsert) a
+    /// read of its own. If the schedule's first occurrence is past by then, it reads all the same.
+    pub fn as_of(mut self, now: Time) -> Self {
+        self.as_of = Some(now);
+        self
+    }
+
     /// Makes the schedule, or changes the existing one of its name.
     ///
     /// If its times, kind or lane change, pending occurrences are taken back, and the schedule
@@ -212,14 +222,14 @@ impl Every {
     /// takes, or for a lane beside a queue; nothing is changed then. If the error is
     /// [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It can be repeated.
     pub async fn upsert(self) -> Result<Upsert> {
-        let Self { client, wanted } = self;
+        let Self { client, wanted, as_of } = self;
         check(&wanted.kind, Some(&wanted.name), &wanted.payload)?;
         check_lane(wanted.lane.as_deref())?;
         if wanted.lane.is_some() && wanted.policies.overlap.has_queue() {
             let why = "a schedule has a lane or a queue, not both";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
-        client.call(move |store| upsert(store, &wanted)).await
+        client.upsert(wanted, as_of).await
     }
 }
 
@@ -330,6 +340,18 @@ pub(super) fn seen<T>(store: &mut dyn Store, answer: T) -> Result<Tried<T>> {
     Ok(Tried::Done(answer))
 }
 
+/// Returns the row of a schedule that is made at `now`.
+pub(super) fn new_row(wanted: &Wanted, enabled: bool, now: Time) -> Result<ScheduleRow> {
+    let next = check_next(wanted.schedule.next_of_all(now))?;
+    let rule = Ok(Rule::new(wanted.schedule.clone(), wanted.policies));
+    Ok(ScheduleRow {
+        payload: wanted.payload.clone(),
+        enabled,
+        lane: wanted.lane.clone(),
+        ..ScheduleRow::new(ScheduleId::new(now), &wanted.name, &wanted.kind, rule, next)
+    })
+}
+
 pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
     let mut expect = wanted.expect;
     attempt(|| {
@@ -338,14 +360,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             return seen(store, Upsert::Stale);
         }
         let enabled = wanted.enabled.or(old.as_ref().map(|old| old.enabled)).unwrap_or(true);
-        let next = check_next(wanted.schedule.next_of_all(now))?;
-        let rule = Ok(Rule::new(wanted.schedule.clone(), wanted.policies));
-        let mut row = ScheduleRow {
-            payload: wanted.payload.clone(),
-            enabled,
-            lane: wanted.lane.clone(),
-            ..ScheduleRow::new(ScheduleId::new(now), &wanted.name, &wanted.kind, rule, next)
-        };
+        let mut row = new_row(wanted, enabled, now)?;
         let Some(old) = old else {
             let change = Change { expect: None, row: Some(&row), ..plain(&row) };
             return Ok(make(store, &change)?.map(|_| Upsert::Created));

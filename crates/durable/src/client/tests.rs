@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use pollster::block_on;
 
-use super::{Client, Created};
+use super::{Client, Created, Upsert};
 use crate::error::StoreErrorKind;
 use crate::id::TimerId;
 use crate::schedule::Schedule;
@@ -104,7 +104,7 @@ impl<S: Store + Clone + 'static> Store for Gated<S> {
     crate::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
         confirm find timers schedule schedules upcoming zoned rezone change advance backfill
-        insert_occurrence records overview prune named promote
+        insert_occurrence records overview prune named promote create_schedules
     }
 }
 
@@ -182,6 +182,30 @@ fn a_call_that_is_dropped_before_it_is_sent_is_not_sent() {
     scene.gate.open();
     assert_eq!(scene.seen_after(first), ["now", "nodes"]);
     assert_eq!(scene.timers(), [id]);
+}
+
+#[test]
+fn new_schedules_that_wait_at_the_same_time_are_made_together() {
+    let scene = Scene::new();
+    let upsert =
+        |name: &str| scene.client.every(name, Schedule::every(Duration::from_secs(3_600))).upsert();
+    assert_eq!(block_on(upsert("old")).unwrap(), Upsert::Created);
+    let first = scene.hold_up();
+    let (mut one, mut old, mut two) =
+        (pin!(upsert("one")), pin!(upsert("old")), pin!(upsert("two")));
+    begin(one.as_mut());
+    begin(old.as_mut());
+    begin(pin!(upsert("left")).as_mut());
+    begin(two.as_mut());
+    scene.gate.open();
+    block_on(first).unwrap();
+    assert_eq!(
+        [block_on(one).unwrap(), block_on(two).unwrap()],
+        [Upsert::Created, Upsert::Created]
+    );
+    assert_eq!(block_on(old).unwrap(), Upsert::Unchanged);
+    assert_eq!(scene.gate.seen(), ["now", "now", "create_schedules", "schedule", "confirm"]);
+    assert_eq!(scene.tables.clone().schedule("left").unwrap().1, None);
 }
 
 #[test]

@@ -99,6 +99,6 @@ impl Store for Attended<'_> {
         notify now join beat leave maintain nodes insert scan held claim finish finish_and_claim
         cancel reschedule confirm find timers schedule schedules upcoming zoned rezone change
         advance amend backfill insert_occurrence records latest_records search tally overview
-        promote prune named
+        promote prune named create_schedules
     }
 }

@@ -120,7 +120,7 @@ impl Planner {
                     return Ok(has_advanced);
                 }
             }
-            // None of these goes on here. Those behind them are not held up.
+            // None of these advances here. Those behind them are not held up.
             if after.is_none() || has_advanced {
                 break;
             }

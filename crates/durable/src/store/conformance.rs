@@ -131,6 +131,7 @@ cases! {
         a_beat_names_the_living;
     schedules:
         a_change_needs_the_version_it_was_made_for
+        new_schedules_are_made_together
         an_advance_needs_the_schedule_as_it_was_read
         an_advance_inserts_and_records
         an_advance_makes_no_occurrence_twice
@@ -178,6 +179,7 @@ cases! {
     rivals:
         rivals_claim_each_timer_once
         rivals_advance_a_schedule_once
+        rivals_advance_schedules_together
         rivals_make_one_occurrence_of_now
         a_cancel_and_a_claim_do_not_both_win
         rivals_insert_a_name_once

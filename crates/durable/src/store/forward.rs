@@ -166,6 +166,10 @@ macro_rules! forward {
         $crate::forward!(@@ $self $pass change(change: &$crate::store::Change<'_>)
             -> $crate::store::Changed);
     };
+    (@ create_schedules $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass create_schedules(rows: &[$crate::store::ScheduleRow])
+            -> ::std::vec::Vec<bool>);
+    };
     (@ advance $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass advance(advance: &$crate::store::Advance<'_>)
             -> $crate::store::Advanced);

@@ -436,8 +436,21 @@ impl Store for Postgres {
         self.call(async |session, _| schedules::change(session, change).await)
     }
 
+    fn create_schedules(&mut self, rows: &[ScheduleRow]) -> Result<Vec<bool>> {
+        self.call(async |session, _| schedules::create(session, rows).await)
+    }
+
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
         self.call(async |session, _| schedules::advance(session, advance).await)
+    }
+
+    fn advance_batch(&mut self, advances: &[Advance<'_>]) -> Result<Vec<Advanced>> {
+        self.call(async |session, _| {
+            if session.is_citus {
+                return Ok(vec![schedules::advance(session, &advances[0]).await?]);
+            }
+            schedules::advance_all(session, advances).await
+        })
     }
 
     fn backfill(&mut self, past: &Past<'_>) -> Result<Filled> {

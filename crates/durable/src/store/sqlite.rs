@@ -265,6 +265,17 @@ impl Store for Sqlite {
         self.link.write(|file, now| schedules::change(file, now, change))
     }
 
+    fn create_schedules(&mut self, rows: &[ScheduleRow]) -> Result<Vec<bool>> {
+        self.link.write(|file, now| {
+            let create = |row: &ScheduleRow| {
+                let (name, row) = (&row.name[..], Some(row));
+                let change = Change { name, expect: None, row, withdraw: None, skipped: &[] };
+                Ok(schedules::change(file, now, &change)? != Changed::Stale)
+            };
+            rows.iter().map(create).collect()
+        })
+    }
+
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
         self.link.write(|file, now| schedules::advance(file, now, advance))
     }

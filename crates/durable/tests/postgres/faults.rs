@@ -17,7 +17,8 @@ use tourbillon_durable::{Client, Outcome, StoreErrorKind, TimerId};
 use crate::cluster::Database;
 use crate::{join, timer};
 
-/// A link to the server that can swallow bytes, each way, hold requests back, or be slow.
+/// A link to the server that can swallow bytes, each way, hold them back, or be slow; and that
+/// counts round trips.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     state: Arc<State>,
@@ -31,6 +32,14 @@ struct State {
     connections: AtomicUsize,
     /// Delay of an answer in milliseconds.
     late: AtomicU64,
+    /// True while no answer is carried.
+    holds_answers: AtomicBool,
+    /// Number of commits that were sent.
+    commits: AtomicUsize,
+    /// True if an answer was carried since the last request.
+    is_answered: AtomicBool,
+    /// Number of requests that followed an answer.
+    trips: AtomicUsize,
 }
 
 pub(crate) const REQUESTS: usize = 0;
@@ -66,6 +75,25 @@ impl Proxy {
         self.state.late.store(late, Ordering::SeqCst);
     }
 
+    /// Holds the answers, or lets them pass.
+    pub(crate) fn hold_answers(&self, holds: bool) {
+        self.state.holds_answers.store(holds, Ordering::SeqCst);
+    }
+
+    /// Returns how many commits were sent as statements of their own.
+    pub(crate) fn commits(&self) -> usize {
+        self.state.commits.load(Ordering::SeqCst)
+    }
+
+    /// Counts the round trips of `work`, on one connection. Requests that do not wait for each
+    /// other may count as several.
+    pub(crate) fn trips<T>(&self, work: impl FnOnce() -> T) -> (usize, T) {
+        self.state.is_answered.store(true, Ordering::SeqCst);
+        let before = self.state.trips.load(Ordering::SeqCst);
+        let done = work();
+        (self.state.trips.load(Ordering::SeqCst) - before, done)
+    }
+
     /// Holds the requests of the present connections; later ones continue.
     fn hold(&self) {
         let count = self.state.connections.load(Ordering::SeqCst);
@@ -84,7 +112,18 @@ impl State {
             while way == REQUESTS && number < self.held_below.load(Ordering::SeqCst) {
                 thread::sleep(Duration::from_millis(1));
             }
+            if way == REQUESTS {
+                let is_commit = |part: &[u8]| part == b"COMMIT\0";
+                let commits = buffer[..count].windows(7).filter(|part| is_commit(part)).count();
+                self.commits.fetch_add(commits, Ordering::SeqCst);
+                let follows = usize::from(self.is_answered.swap(false, Ordering::SeqCst));
+                self.trips.fetch_add(follows, Ordering::SeqCst);
+            }
+            while way == ANSWERS && self.holds_answers.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
             if way == ANSWERS {
+                self.is_answered.store(true, Ordering::SeqCst);
                 thread::sleep(Duration::from_millis(self.late.load(Ordering::SeqCst)));
             }
             let swallows = self.swallows[way].load(Ordering::SeqCst);

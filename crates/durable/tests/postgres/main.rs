@@ -23,6 +23,7 @@ mod sqlx;
 #[cfg(feature = "tls")]
 mod tls;
 mod transactions;
+mod trips;
 
 use std::time::Duration;
 

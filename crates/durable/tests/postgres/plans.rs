@@ -717,3 +717,90 @@ fn a_look_at_schedules_reads_no_other_shard() {
         assert!(by_next <= i64::from(SCHEDULES) + 64, "{by_next} rows of {shards:?}");
     }
 }
+
+/// Rows that the indexes of each table have returned.
+const INDEX_READS: &str = "
+    SELECT (SELECT sum(seq_tup_read)::int8 FROM pg_stat_user_tables
+            WHERE relname IN ('schedule', 'timer', 'history')),
+           (sum(idx_tup_read) FILTER (WHERE relname = 'schedule'))::int8,
+           (sum(idx_tup_read) FILTER (WHERE relname = 'timer'))::int8,
+           (sum(idx_tup_read) FILTER (WHERE relname = 'history'))::int8
+    FROM pg_stat_user_indexes";
+
+/// Statements that make so many schedules, which are next at `at`, and as many timers and records
+/// of others.
+fn many(count: u32, at: Time) -> String {
+    format!(
+        "INSERT INTO tourbillon.schedule
+             (id, name, kind, spec, policies, payload, shard, enabled, version, next)
+         SELECT (lpad(to_hex(n), 16, '0') || repeat('0', 16))::uuid, n::text, 'mail', '', '', '',
+                0, true, 1, timestamptz 'epoch' + {} * interval '1 microsecond'
+         FROM generate_series(0, {count} - 1) AS n;
+         INSERT INTO tourbillon.timer (id, schedule, kind, scheduled_for, due, shard)
+         SELECT gen_random_uuid(), gen_random_uuid(), 'mail', now(), now(), 0
+         FROM generate_series(1, {count});
+         INSERT INTO tourbillon.history
+             (timer, schedule, kind, scheduled_for, attempts, failures, outcome, detail, recorded)
+         SELECT gen_random_uuid(), gen_random_uuid(), 'mail', now(), 0, 0, 3, '', now()
+         FROM generate_series(1, {count})",
+        at.as_micros(),
+    )
+}
+
+#[test]
+fn a_batch_of_advances_reads_what_it_names() {
+    const MANY: u32 = 1_000;
+    const SOME: usize = 50;
+    let database = Database::new();
+    let mut store = database.connect();
+    let mut client = database.client();
+    let at = store.now().unwrap() + LONG;
+    let rows: Vec<ScheduleRow> = (0..MANY)
+        .map(|n| {
+            let rule = Ok(Rule::new(Schedule::every(LONG), Policies::default()));
+            let id = ScheduleId::from_bits(u128::from(n) << 64);
+            ScheduleRow::new(id, n.to_string(), "mail", rule, Some(at))
+        })
+        .collect();
+    let timers: Vec<[NewTimer; 1]> =
+        rows.iter().map(|row| [NewTimer::occurrence(row, &Policies::default(), at)]).collect();
+    let all: Vec<Advance<'_>> = rows
+        .iter()
+        .zip(&timers)
+        .map(|(row, timers)| {
+            let (schedule, from, next) = (row.id, at, Some(at + LONG));
+            Advance {
+                schedule,
+                version: 1,
+                from,
+                next,
+                wall: None,
+                timers,
+                skipped: &[],
+                only_idle: true,
+            }
+        })
+        .collect();
+    assert_eq!(store.advance_batch(&all[..1]).unwrap(), [Advanced::Stale]);
+    client.batch_execute(&many(MANY, at)).unwrap();
+    client.batch_execute("ANALYZE tourbillon.schedule").unwrap();
+    // Plans are made anew after that, which reads the ends of indexes.
+    assert_eq!(store.advance_batch(&all[..1]).unwrap(), [Advanced::Done]);
+    thread::sleep(Duration::from_millis(1_100));
+    store.now().unwrap();
+    let reads = |client: &mut Client| -> [i64; 4] {
+        let row = client.query_one(INDEX_READS, &[]).unwrap();
+        [0, 1, 2, 3].map(|place| row.get::<_, Option<i64>>(place).unwrap_or(0))
+    };
+    let before = reads(&mut client);
+    assert_eq!(store.advance_batch(&all[100..100 + SOME]).unwrap(), [Advanced::Done; SOME]);
+    drop(store);
+    while client.query_one(CONNECTIONS, &[]).unwrap().get::<_, i64>(0) > 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let after = reads(&mut client);
+    let [by_none, schedules, timers, records] = [0, 1, 2, 3].map(|of| after[of] - before[of]);
+    assert_eq!((by_none, timers, records), (0, 0, 0));
+    // Each is locked, then moved.
+    assert_eq!(schedules, 2 * SOME as i64);
+}

@@ -162,8 +162,8 @@ impl fmt::Display for Conflict {
             Self::Unreadable(why) => {
                 return write!(
                     f,
-                    "this node cannot read the schedule: {why}; ask another node, install the zone, \
-                     or replace the schedule with PUT"
+                    "this node cannot read the schedule: {why}; ask another node, install the \
+                     zone, or replace the schedule with PUT"
                 );
             }
             Self::Overlap => {

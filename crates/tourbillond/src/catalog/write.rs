@@ -184,7 +184,7 @@ impl<'a> Draft<'a> {
         if stored.definition.enabled {
             catalog.see_to_watch((self.app, self.key), &stored.definition, None, now).await?;
         }
-        match self.upsert(catalog, schedule, payload.clone(), None).await? {
+        match self.upsert(catalog, schedule, payload.clone(), (None, now)).await? {
             Upsert::Created => {}
             _ => return Ok(None),
         }
@@ -197,16 +197,16 @@ impl<'a> Draft<'a> {
         Ok(left(self.first(Found::Repeated(row), id, &stored, &payload)?, now))
     }
 
-    /// Makes a schedule, or changes that of this version.
+    /// Makes a schedule, or changes that of this version; `now` is the time of the last look.
     async fn upsert(
         &self,
         catalog: &Catalog,
         schedule: &tourbillon_durable::Schedule,
         payload: Vec<u8>,
-        expect: Option<u64>,
+        (expect, now): (Option<u64>, Time),
     ) -> Result<Upsert> {
         let every = catalog.client.every(&self.name(), schedule.clone());
-        let every = every.kind(model::kind(self.app)).payload(payload).expect(expect);
+        let every = every.kind(model::kind(self.app)).payload(payload).expect(expect).as_of(now);
         let mut every = self.plan.policies(every).enabled(self.definition.enabled);
         if let Some(lane) = self.lane() {
             every = every.lane(lane);
@@ -295,7 +295,8 @@ impl<'a> Draft<'a> {
                     if new.enabled && old.as_ref() != Some(new) {
                         catalog.see_to_watch(of, new, old.as_ref(), now).await?;
                     }
-                    let changed = self.upsert(catalog, schedule, payload, Some(version)).await?;
+                    let changed =
+                        self.upsert(catalog, schedule, payload, (Some(version), now)).await?;
                     let is_changed = matches!(changed, Upsert::Changed { .. });
                     if is_changed && old.is_some_and(|old| is_watched(&old) && !is_watched(new)) {
                         catalog.end_watch(self.app, self.key).await;
@@ -466,10 +467,7 @@ mod tests {
         assert_eq!(put("k", &first).await, (made, 1, vec!["named", "insert", "named"]));
         assert_eq!(put("k", &first).await, (again, 1, vec!["named", "confirm"]));
         assert_eq!(put("k", &other).await, (again, 2, vec!["named", "reschedule", "named"]));
-        assert_eq!(
-            put("r", &repeats).await,
-            (made, 1, vec!["named", "schedule", "change", "named"])
-        );
+        assert_eq!(put("r", &repeats).await, (made, 1, vec!["named", "change", "named"]));
         assert_eq!(put("r", &repeats).await, (again, 1, vec!["named", "schedule", "confirm"]));
         service.catalog.show("a", "k").await.unwrap();
         assert_eq!(*seen.lock().unwrap(), ["named"]);

@@ -59,6 +59,6 @@ impl Store for Timed {
         notify now join beat leave maintain nodes insert scan held claim finish finish_and_claim
         cancel reschedule confirm find timers schedule schedules upcoming zoned rezone change
         advance advance_batch amend backfill insert_occurrence records latest_records search tally
-        overview prune named promote
+        overview prune named promote create_schedules
     }
 }

@@ -1,15 +1,17 @@
 //! Several connections at once.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, join};
+use super::{Bench, LONG, MOMENT, Rig, done, join};
 use crate::error::StoreErrorKind;
-use crate::id::{Shards, TimerId};
+use crate::id::{Lease, Shards, TimerId};
+use crate::record::Reason;
 use crate::store::{
-    Advance, Advanced, Inserted, ManualRun, NewOccurrence, NewTimer, Notice, Reschedule, Store,
-    TimerUpdate,
+    Advance, Advanced, Change, End, Inserted, ManualRun, NewOccurrence, NewTimer, Notice,
+    Reschedule, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate,
 };
 
 const RIVALS: usize = 3;
@@ -90,6 +92,106 @@ pub(super) fn rivals_advance_a_schedule_once(rig: &dyn Rig) {
     }
     let query = crate::store::TimerQuery::new().schedule(row.id);
     assert_eq!(bench.store.timers(&query).unwrap().len(), 10);
+}
+
+/// Advances all of these, each by its occurrence, and returns the answers.
+fn advance_all(
+    store: &mut dyn Store,
+    rows: &[ScheduleRow],
+    timers: &[[NewTimer; 1]],
+) -> Vec<Advanced> {
+    let all: Vec<_> = rows
+        .iter()
+        .zip(timers)
+        .map(|(row, timers)| {
+            let from = row.next.unwrap();
+            let (schedule, version, next) = (row.id, row.version, Some(from + MOMENT));
+            let (skipped, only_idle) = (&[], row.name.ends_with("idle"));
+            Advance { schedule, version, from, next, wall: None, timers, skipped, only_idle }
+        })
+        .collect();
+    let mut answers = Vec::new();
+    while answers.len() < all.len() {
+        answers.extend(insist(|| store.advance_batch(&all[answers.len()..])));
+    }
+    answers
+}
+
+/// Does something else with a schedule: runs it now, puts it once more as it was read so that what
+/// was advanced comes again, or claims its timers and ends them.
+fn meddle(
+    store: &mut dyn Store,
+    lease: Lease,
+    (row, extra): (&ScheduleRow, &NewTimer),
+    which: usize,
+) {
+    let version = row.version;
+    match which % 3 {
+        0 => {
+            let occurrence = NewOccurrence { timer: extra, version, queue: Some(0) };
+            insist(|| store.insert_occurrence(&occurrence));
+        }
+        1 => {
+            let (name, expect, withdraw) = (&row.name[..], Some(version), Some(Reason::Replaced));
+            let change = Change { name, expect, row: Some(row), withdraw, skipped: &[] };
+            insist(|| store.change(&change));
+        }
+        _ => {
+            let found = store.timers(&TimerQuery::new().schedule(row.id)).unwrap();
+            let mut ids: Vec<_> = found.iter().map(|timer| timer.new.id).collect();
+            ids.sort();
+            let claimed = insist(|| store.claim(lease, &ids)).timers;
+            let end = |timer: &Timer| {
+                let (timer, attempt) = (timer.new.id, timer.attempt);
+                End { timer, attempt, how: done() }
+            };
+            let ends: Vec<End> = claimed.iter().map(end).collect();
+            insist(|| store.finish(lease, &ends));
+        }
+    }
+}
+
+pub(super) fn rivals_advance_schedules_together(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let lease = bench.lease;
+    let names: Vec<String> = (0..6).flat_map(|n| [format!("{n}"), format!("{n} idle")]).collect();
+    names.iter().for_each(|name| _ = bench.scheduled(name, Duration::ZERO));
+    for round in 0..8 {
+        let read = |name: &String| bench.store.schedule(name).unwrap().1.unwrap();
+        let rows: Vec<ScheduleRow> = names.iter().map(read).collect();
+        let timer = |row: &ScheduleRow| {
+            let at = row.next.unwrap();
+            [NewTimer { id: TimerId::of_occurrence(row.id, at), ..bench.occurrence(row, at, at) }]
+        };
+        let timers: Vec<_> = rows.iter().map(timer).collect();
+        let extra: Vec<NewTimer> = rows
+            .iter()
+            .map(|row| bench.occurrence(row, row.next.unwrap(), row.next.unwrap()))
+            .collect();
+        let answers = race(&bench, |rival, store| {
+            if rival < 2 {
+                return advance_all(store, &rows, &timers);
+            }
+            for (number, row) in rows.iter().enumerate() {
+                meddle(store, lease, (row, &extra[number]), number + round);
+            }
+            Vec::new()
+        });
+        for (first, second) in answers[0].iter().zip(&answers[1]) {
+            assert_ne!((first, second), (&Advanced::Done, &Advanced::Done));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    let timers = bench.store.timers(&TimerQuery::new()).unwrap();
+    for name in names.iter().filter(|name| name.ends_with("idle")) {
+        let of_it = timers.iter().filter(|timer| timer.new.name.as_ref() == Some(name));
+        assert!(of_it.count() <= 1, "{name} overlaps");
+    }
+    let timers = timers.into_iter().map(|timer| (timer.new.schedule, timer.new.scheduled_for));
+    let records = bench.records().into_iter().map(|record| (record.schedule, record.scheduled_for));
+    for occurrence in timers.chain(records) {
+        assert!(seen.insert(occurrence), "{occurrence:?} is there twice");
+    }
 }
 
 pub(super) fn rivals_make_one_occurrence_of_now(rig: &dyn Rig) {

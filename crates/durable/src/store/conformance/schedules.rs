@@ -69,6 +69,22 @@ pub(super) fn a_change_needs_the_version_it_was_made_for(rig: &dyn Rig) {
     assert_eq!(bench.store.schedule("daily").unwrap().1, None);
 }
 
+pub(super) fn new_schedules_are_made_together(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let old = bench.scheduled("old", LONG);
+    let names = ["zulu", "old", "alpha", "zulu"];
+    let rows = names.map(|name| bench.schedule(name, LONG));
+    let lane = Some("north".to_owned());
+    let last = ScheduleRow { lane, enabled: false, next: None, ..bench.schedule("last", LONG) };
+    let rows: Vec<ScheduleRow> = rows.into_iter().chain([last]).collect();
+    assert_eq!(bench.store.create_schedules(&rows).unwrap(), [true, false, true, false, true]);
+    for (name, row) in [("zulu", &rows[0]), ("old", &old), ("alpha", &rows[2]), ("last", &rows[4])]
+    {
+        assert_eq!(bench.store.schedule(name).unwrap().1.as_ref(), Some(row));
+    }
+    assert_eq!(bench.store.create_schedules(&rows).unwrap(), [false; 5]);
+}
+
 pub(super) fn an_advance_needs_the_schedule_as_it_was_read(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let row = bench.scheduled("nightly", Duration::ZERO);

@@ -96,14 +96,21 @@ pub(super) fn a_next_time_moves_with_the_rules_of_its_zone(rig: &dyn Rig) {
     assert_eq!(now.wall.map(|wall| wall.offset_s()), Some(32_400));
     assert_eq!(bench.store.rezone(&row).unwrap(), Advanced::Stale);
 
-    // A pause stays as it is: nothing comes before its end.
-    let until = at - HOUR / 2;
-    let paused = ScheduleRow { name: "paused".to_owned(), paused: Some(until), ..row };
-    let paused = ScheduleRow { id: ScheduleId::new(until), ..paused };
+    // A pause stays as it is: its schedule is next at nine by the new rules, but after its end.
+    let until = at + HOUR / 2;
+    let behind: Wall = "1999a 28800".parse().unwrap();
+    let paused = ScheduleRow {
+        id: ScheduleId::new(until),
+        name: "paused".to_owned(),
+        next: Some(at + HOUR),
+        wall: Some(behind),
+        paused: Some(until),
+        ..row
+    };
     put(&mut bench, &paused);
     assert_eq!(bench.store.rezone(&paused).unwrap(), Advanced::Done);
     let moved = found(&mut bench, "paused");
-    assert_eq!((moved.next, moved.paused), (Some(at), Some(until)));
+    assert_eq!((moved.next, moved.paused), (Some(at + DAY), Some(until)));
 }
 
 pub(super) fn what_is_to_come_moves_along_and_what_has_come_stays(rig: &dyn Rig) {

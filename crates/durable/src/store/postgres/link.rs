@@ -2,9 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::error::Error as _;
+use std::future::poll_fn;
 use std::panic::resume_unwind;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -336,6 +339,43 @@ impl Session {
         Ok(())
     }
 
+    /// Runs statements in one transaction, and commits it, in one round trip: each is sent without
+    /// waiting for the one before it. If one fails, the server passes over the rest.
+    pub(super) async fn transact<const N: usize>(
+        &mut self,
+        settings: &str,
+        statements: [(&'static str, Params<'_>); N],
+    ) -> Answer<[Vec<Row>; N]> {
+        let mut prepared = Vec::with_capacity(N);
+        for (sql, params) in statements {
+            prepared.push((self.statement(sql).await?, params));
+        }
+        let before = self.exposed;
+        (self.open, self.exposed) = (true, true);
+        let begin = format!("{BEGIN}; {settings}");
+        let client = &self.client;
+        let mut sent: Vec<Sent<'_>> = Vec::with_capacity(N + 2);
+        sent.push(Box::pin(async { client.batch_execute(&begin).await.map(|()| vec![]) }));
+        for (statement, params) in &prepared {
+            sent.push(Box::pin(client.query(statement, params)));
+        }
+        sent.push(Box::pin(async { client.batch_execute("COMMIT").await.map(|()| vec![]) }));
+        let mut answers = together(sent).await;
+        let is_over = answers.pop().expect("the commit is the last");
+        if let Some(error) = answers.iter().find_map(|answer| answer.as_ref().err()) {
+            if is_undone(error) {
+                self.exposed = before;
+            }
+        }
+        if is_over.is_ok() {
+            self.open = false;
+        }
+        let mut rows = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
+        is_over?;
+        rows.remove(0);
+        Ok(rows.try_into().expect("one answer for each statement"))
+    }
+
     /// Keeps the writes so far, even if the rest of the call fails.
     pub(super) fn settle(&mut self) {
         self.exposed = false;
@@ -370,6 +410,26 @@ impl Query for Session {
         }
         Ok(answer?)
     }
+}
+
+/// A statement that is sent when it is first polled, and its answer.
+type Sent<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + 'a>>;
+
+/// Sends all of these in their order, then waits for the answers.
+async fn together(mut sent: Vec<Sent<'_>>) -> Vec<Result<Vec<Row>, Error>> {
+    let mut answers: Vec<_> = sent.iter().map(|_| None).collect();
+    poll_fn(|cx| {
+        for (statement, answer) in sent.iter_mut().zip(&mut answers) {
+            if answer.is_none() {
+                if let Poll::Ready(ready) = statement.as_mut().poll(cx) {
+                    *answer = Some(ready);
+                }
+            }
+        }
+        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    answers.into_iter().flatten().collect()
 }
 
 /// Returns whether the server itself said that the statement failed, so that nothing of it was

@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
-use super::link::{Answer, Query, Session};
+use super::link::{Answer, Params, Query, Session};
 use super::timers::{NewTimers, columns, insert_timers, record_cancelled};
 use super::values::{Id, Span, Stamp, big, int, mask};
 use crate::id::{SHARDS, ScheduleId, Shards, TimerId};
@@ -121,6 +122,24 @@ const CREATE: &str = "
     ON CONFLICT DO NOTHING
     RETURNING id";
 
+/// Makes schedules in the order of their names, so that two who make several do not wait for each
+/// other.
+const CREATE_ALL: &str = "
+    WITH new AS (
+        SELECT n.* FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[],
+                $6::bytea[], $7::bool[], $8::timestamptz[], $9::int2[], $10::timestamptz[],
+                $11::text[], $12::text[])
+            AS n (id, name, kind, spec, policies, payload, enabled, next, shard, paused, lane, wall)
+        WHERE n.next IS NULL OR n.next > now()
+        ORDER BY n.name COLLATE \"C\"
+    )
+    INSERT INTO tourbillon.schedule
+        (id, name, kind, spec, policies, payload, enabled, version, next, shard, paused, lane,
+         wall)
+    SELECT id, name, kind, spec, policies, payload, enabled, 1, next, shard, paused, lane, wall
+    FROM new ON CONFLICT DO NOTHING
+    RETURNING id";
+
 const REPLACE: &str = "
     UPDATE tourbillon.schedule
     SET id = $1, kind = $3, spec = $4, policies = $5, payload = $6, enabled = $7, version = $8,
@@ -232,7 +251,38 @@ async fn put(
     Ok(!written.is_empty())
 }
 
+/// Makes schedules as [`Store::create_schedules`](crate::Store::create_schedules) does.
+pub(super) async fn create(session: &mut Session, rows: &[ScheduleRow]) -> Answer<Vec<bool>> {
+    let ids: Vec<Id> = rows.iter().map(|row| row.id.into()).collect();
+    let shards: Vec<i16> = rows.iter().map(|row| row.id.shard().into()).collect();
+    let names: Vec<&str> = rows.iter().map(|row| &row.name[..]).collect();
+    let kinds: Vec<&str> = rows.iter().map(|row| &row.kind[..]).collect();
+    let (specs, policies): (Vec<_>, Vec<_>) = rows.iter().map(ScheduleRow::texts).unzip();
+    let payloads: Vec<&[u8]> = rows.iter().map(|row| &row.payload[..]).collect();
+    let enabled: Vec<bool> = rows.iter().map(|row| row.enabled).collect();
+    let next: Vec<Option<Stamp>> = rows.iter().map(|row| row.next.map(Stamp)).collect();
+    let paused: Vec<Option<Stamp>> = rows.iter().map(|row| row.paused.map(Stamp)).collect();
+    let lanes: Vec<Option<&str>> = rows.iter().map(|row| row.lane.as_deref()).collect();
+    let walls: Vec<_> = rows.iter().map(|row| row.wall.as_ref().map(Wall::to_string)).collect();
+    let params: Params<'_> = &[
+        &ids, &names, &kinds, &specs, &policies, &payloads, &enabled, &next, &shards, &paused,
+        &lanes, &walls,
+    ];
+    let mut made = HashSet::new();
+    for row in session.write(CREATE_ALL, params).await? {
+        made.insert(row.try_get::<_, Id>(0)?.0);
+    }
+    Ok(ids.iter().map(|Id(id)| made.contains(id)).collect())
+}
+
 pub(super) async fn change(session: &mut Session, change: &Change<'_>) -> Answer<Changed> {
+    if let Change { expect: None, row: Some(row), withdraw: None, skipped: [], .. } = change {
+        // A new schedule has no timers: one statement makes it, or finds its name taken.
+        return Ok(match put(session, row, 1, CREATE).await? {
+            true => Changed::Done { version: 1, claimed: Vec::new() },
+            false => Changed::Stale,
+        });
+    }
     session.begin().await?;
     let changed = change_within(session, change).await?;
     match changed {
@@ -374,6 +424,149 @@ async fn insert(session: &mut Session, timers: &[NewTimer]) -> Answer<()> {
     let new: NewTimers<'_> = timers.iter().collect();
     session.write(INSERT, &new.params()).await?;
     Ok(())
+}
+
+/// Locks schedules in the order of their ids, as everyone does who locks several.
+const LOCK_ALL: &str = "
+    SELECT s.id, s.version, s.next, s.enabled
+    FROM (SELECT id FROM unnest($1::uuid[]) AS p (id) ORDER BY id) AS p,
+         LATERAL (SELECT * FROM tourbillon.schedule AS s WHERE s.id = p.id FOR UPDATE) AS s";
+
+/// As [`LOCK_OCCURRENCES`], of several schedules. Each is looked up by itself, whatever the server
+/// believes to be the size of the table: so it is in [`ADVANCE`].
+const LOCK_ALL_OCCURRENCES: &str = "
+    SELECT id FROM tourbillon.timer
+    WHERE id = ANY(ARRAY(
+        SELECT (
+            SELECT t.id FROM tourbillon.timer AS t
+            WHERE t.schedule = n.schedule AND t.scheduled_for = n.scheduled_for
+        )
+        FROM unnest($1::uuid[], $2::timestamptz[]) AS n (schedule, scheduled_for)
+    ))
+    ORDER BY id
+    FOR UPDATE";
+
+/// Moves schedules that are as they were read and not busy, and writes their timers and records.
+/// Its snapshot is later than both locks: so it sees each timer and each record of these schedules.
+/// `$1` to `$13` are the timers.
+const ADVANCE: &str = concat!(
+    "WITH moved AS (
+         UPDATE tourbillon.schedule AS s SET next = p.next, wall = p.wall
+         FROM unnest($14::uuid[], $15::int8[], $16::timestamptz[], $17::timestamptz[], $18::bool[],
+                 $24::text[])
+             AS p (id, version, before, next, only_idle, wall)
+         WHERE s.id = p.id AND s.version = p.version AND s.next = p.before
+             AND (s.enabled) IS TRUE
+             AND (NOT p.only_idle OR (
+                 SELECT t.id FROM tourbillon.timer AS t
+                 WHERE t.schedule = s.id AND (t.due < 'infinity' OR t.lane IS NOT NULL) IS TRUE
+                 LIMIT 1
+             ) IS NULL)
+         RETURNING s.id, s.name, s.kind
+     ), made AS (",
+    insert_timers!(
+        "n.schedule IN (SELECT id FROM moved) AND (
+             SELECT h.timer FROM tourbillon.history AS h
+             WHERE h.schedule = n.schedule AND h.scheduled_for = n.scheduled_for
+         ) IS NULL"
+    ),
+    "), gone AS (
+         SELECT k.id, k.schedule, m.name, m.kind, k.scheduled_for, k.outcome, k.reason
+         FROM unnest($19::uuid[], $20::uuid[], $21::timestamptz[], $22::int2[], $23::int2[])
+             AS k (id, schedule, scheduled_for, outcome, reason)
+         JOIN moved AS m ON m.id = k.schedule
+         WHERE (
+             SELECT t.id FROM tourbillon.timer AS t
+             WHERE t.schedule = k.schedule AND t.scheduled_for = k.scheduled_for
+         ) IS NULL
+     ), recorded AS (
+         INSERT INTO tourbillon.history
+             (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason,
+              detail, node, recorded)
+         SELECT id, schedule, name, kind, scheduled_for, 0, 0, outcome, reason, '', NULL, now()
+         FROM gone ON CONFLICT DO NOTHING
+     )
+     SELECT id FROM moved"
+);
+
+/// Skipped occurrences of several schedules, column by column.
+#[derive(Default)]
+struct Skips {
+    ids: Vec<Id>,
+    schedules: Vec<Id>,
+    times: Vec<Stamp>,
+    outcomes: Vec<i16>,
+    reasons: Vec<i16>,
+}
+
+impl Skips {
+    fn of(advances: &[Advance<'_>]) -> Self {
+        let mut columns = Self::default();
+        for advance in advances {
+            for skip in advance.skipped {
+                columns.ids.push(skip.id.into());
+                columns.schedules.push(advance.schedule.into());
+                columns.times.push(Stamp(skip.scheduled_for));
+                columns.outcomes.push(skip.outcome.code());
+                columns.reasons.push(skip.reason.code());
+            }
+        }
+        columns
+    }
+}
+
+/// Advances all of these schedules in one transaction and one round trip. What the statements must
+/// not see before, they see as later statements: first come the locks, then the writes.
+pub(super) async fn advance_all(
+    session: &mut Session,
+    advances: &[Advance<'_>],
+) -> Answer<Vec<Advanced>> {
+    let ids: Vec<Id> = advances.iter().map(|advance| advance.schedule.into()).collect();
+    let versions: Vec<i64> = advances.iter().map(|advance| big(advance.version)).collect();
+    let from: Vec<Stamp> = advances.iter().map(|advance| Stamp(advance.from)).collect();
+    let next: Vec<Option<Stamp>> = advances.iter().map(|one| one.next.map(Stamp)).collect();
+    let walls: Vec<_> = advances.iter().map(|one| one.wall.map(Wall::to_string)).collect();
+    let only_idle: Vec<bool> = advances.iter().map(|advance| advance.only_idle).collect();
+    let new: NewTimers<'_> = advances.iter().flat_map(|advance| advance.timers).collect();
+    let skips = Skips::of(advances);
+    let mut params = new.params().to_vec();
+    params.extend::<[&(dyn ToSql + Sync); 5]>([&ids, &versions, &from, &next, &only_idle]);
+    params.extend::<[&(dyn ToSql + Sync); 6]>([
+        &skips.ids,
+        &skips.schedules,
+        &skips.times,
+        &skips.outcomes,
+        &skips.reasons,
+        &walls,
+    ]);
+    let [locked, _, moved] = session
+        .transact(
+            UNHURRIED,
+            [
+                (LOCK_ALL, &[&ids]),
+                (LOCK_ALL_OCCURRENCES, &[&new.schedules, &new.scheduled_for]),
+                (ADVANCE, &params),
+            ],
+        )
+        .await?;
+    let moved: HashSet<u128> =
+        moved.iter().map(|row| Ok(row.try_get::<_, Id>(0)?.0)).collect::<Answer<_>>()?;
+    let mut as_read = HashSet::new();
+    for row in &locked {
+        let next: Option<Stamp> = row.try_get(2)?;
+        if row.try_get(3)? {
+            as_read.insert((row.try_get::<_, Id>(0)?.0, row.try_get::<_, i64>(1)?, next));
+        }
+    }
+    let answer = |advance: &Advance<'_>| {
+        let (Id(id), version) = (advance.schedule.into(), big(advance.version));
+        match as_read.contains(&(id, version, Some(Stamp(advance.from)))) {
+            _ if moved.contains(&id) => Advanced::Done,
+            true => Advanced::Busy,
+            false => Advanced::Stale,
+        }
+    };
+    Ok(advances.iter().map(answer).collect())
 }
 
 const LOCK_ENABLED: &str = "

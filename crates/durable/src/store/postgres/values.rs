@@ -18,7 +18,7 @@ const FIRST: i64 = -211_813_488_000_000_000;
 type Failed = Box<dyn Error + Sync + Send>;
 
 /// `timestamptz`. [`Time::NEVER`] is `infinity`; times before its range become its first time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stamp(pub(super) Time);
 
 impl ToSql for Stamp {

@@ -1,0 +1,159 @@
+//! Round trips to a server that is a network away, and waits for its disk.
+
+use std::thread;
+use std::time::Duration;
+
+use pollster::block_on;
+use tourbillon_durable::store::{
+    Advance, Advanced, Change, Changed, NewTimer, Postgres, RecordQuery, ScheduleRow, Skip, Store,
+    TimerQuery,
+};
+use tourbillon_durable::{
+    Client, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, StoreErrorKind, Time,
+    TimerId, Upsert,
+};
+
+use crate::LONG;
+use crate::cluster::Database;
+use crate::faults::through;
+use crate::replica::Pair;
+
+/// Schedules that a node advances together.
+const TOGETHER: usize = 50;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Makes so many schedules, whose occurrences are due from `at` on.
+fn schedules(store: &mut Postgres, count: usize, at: Time) -> Vec<ScheduleRow> {
+    let make = |number: usize| {
+        let rule = Ok(Rule::new(Schedule::every(SECOND), Policies::default()));
+        let name = format!("schedule {number}");
+        let row = ScheduleRow::new(ScheduleId::new(at), name, "mail", rule, Some(at));
+        let change =
+            Change { name: &row.name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
+        let made = store.change(&change).unwrap();
+        assert_eq!(made, Changed::Done { version: 1, claimed: Vec::new() });
+        row
+    };
+    (0..count).map(make).collect()
+}
+
+/// Rows that an advance by two seconds writes: an occurrence, and one that is skipped.
+struct Rows(Vec<(ScheduleRow, [NewTimer; 1], [Skip; 1])>);
+
+impl Rows {
+    fn new(of: Vec<ScheduleRow>) -> Self {
+        let rows = |row: ScheduleRow| {
+            let at = row.next.unwrap();
+            let timer = NewTimer::occurrence(&row, &Policies::default(), at);
+            let skip = Skip {
+                id: TimerId::new(at),
+                scheduled_for: at + SECOND,
+                outcome: Outcome::Skipped,
+                reason: Reason::Missed,
+            };
+            (row, [timer], [skip])
+        };
+        Self(of.into_iter().map(rows).collect())
+    }
+
+    fn advances(&self) -> Vec<Advance<'_>> {
+        let rows = self.0.iter().map(|(row, timers, skipped)| {
+            let (schedule, from) = (row.id, row.next.unwrap());
+            let (version, next, only_idle) = (1, Some(from + SECOND * 2), false);
+            Advance { schedule, version, from, next, wall: None, timers, skipped, only_idle }
+        });
+        rows.collect()
+    }
+}
+
+#[test]
+fn a_batch_of_advances_takes_one_round_trip() {
+    let database = Database::new();
+    let (proxy, mut store) = through(&database);
+    let at = store.now().unwrap() + LONG;
+    let rows = Rows::new(schedules(&mut store, TOGETHER + 1, at));
+    let all = rows.advances();
+    // The first prepares the statements.
+    assert_eq!(store.advance_batch(&all[TOGETHER..]).unwrap(), [Advanced::Done]);
+    let before = proxy.commits();
+    proxy.hold_answers(true);
+    let answers = thread::scope(|scope| {
+        let call = scope.spawn(|| store.advance_batch(&all[..TOGETHER]));
+        while proxy.commits() == before && !call.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        proxy.hold_answers(false);
+        call.join().unwrap()
+    });
+    assert_eq!(answers.unwrap(), [Advanced::Done; TOGETHER]);
+    let timers = store.timers(&TimerQuery::new().limit(1_000)).unwrap();
+    let records = store.records(&RecordQuery::new().limit(1_000)).unwrap();
+    assert_eq!((timers.len(), records.len()), (TOGETHER + 1, TOGETHER + 1));
+}
+
+#[test]
+fn advances_wait_for_no_disk_and_no_standby() {
+    let pair = Pair::new();
+    let mut store = Postgres::connect(&pair.primary()).unwrap();
+    let at = store.now().unwrap() + LONG;
+    let mut rows = schedules(&mut store, 3, at);
+    let last = Rows::new(vec![rows.pop().unwrap()]);
+    let rows = Rows::new(rows);
+    pair.cut();
+    // A commit that flushes its log would wait for the standby as well.
+    assert_eq!(store.advance_batch(&rows.advances()).unwrap(), [Advanced::Done; 2]);
+    assert_eq!(store.advance(&last.advances()[0]).unwrap(), Advanced::Done);
+    let error = store.confirm().unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Uncertain);
+}
+
+#[test]
+fn a_batch_that_the_server_refuses_moves_nothing() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let at = store.now().unwrap() + LONG;
+    let mut rows = Rows::new(schedules(&mut store, 3, at));
+    rows.0[1].1[0].payload = vec![0; 70_000];
+    let mut client = database.client();
+    client
+        .batch_execute("ALTER TABLE tourbillon.timer ADD CHECK (octet_length(payload) < 65536)")
+        .unwrap();
+    let all = rows.advances();
+    let error = store.advance_batch(&all).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Invalid, "{error}");
+    let upcoming = |store: &mut Postgres| {
+        let upcoming = store.upcoming(LONG * 2, Shards::ALL, None, 10).unwrap();
+        upcoming.schedules.iter().filter(|(row, _)| row.next == Some(at)).count()
+    };
+    assert_eq!(upcoming(&mut store), 3);
+    assert!(store.timers(&TimerQuery::new()).unwrap().is_empty());
+    // The connection goes on.
+    for (advance, is_good) in all.iter().zip([true, false, true]) {
+        assert_eq!(store.advance(advance).is_ok(), is_good);
+    }
+    assert_eq!(upcoming(&mut store), 1);
+}
+
+#[test]
+fn a_new_schedule_takes_two_round_trips_and_one_after_a_look() {
+    let database = Database::new();
+    let (proxy, store) = through(&database);
+    let client = Client::new(Box::new(store)).unwrap();
+    let every = |name: &str| client.every(name, Schedule::every(LONG)).kind("mail");
+    let make = |name: &str| block_on(every(name).upsert()).unwrap();
+    let make_after_a_look = |name: &str| {
+        let (now, _) = block_on(client.named(name)).unwrap();
+        proxy.trips(|| block_on(every(name).expect(None).as_of(now).upsert()).unwrap())
+    };
+    // These prepare the statements.
+    assert_eq!((make("one"), make_after_a_look("two").1), (Upsert::Created, Upsert::Created));
+    assert_eq!(proxy.trips(|| make("three")), (2, Upsert::Created));
+    assert_eq!(make_after_a_look("four"), (1, Upsert::Created));
+    // Its first occurrence is past, so it is planned by another look.
+    let early = Time::from_micros(0);
+    let made = block_on(every("five").expect(None).as_of(early).upsert()).unwrap();
+    assert_eq!(made, Upsert::Created);
+    assert!(block_on(client.upcoming("five", 1)).unwrap()[0] > early + LONG);
+    assert_eq!(make_after_a_look("five").1, Upsert::Stale);
+}
