@@ -206,6 +206,9 @@ if unshare -m true 2>/dev/null; then
     kill -HUP "$cron"
     logs ' JST /etc/localtime is no link to a time zone of the database: Asia/Tokyo stays in force$'
     stop TERM
+    echo '@daily true' >"$dir/jobs"
+    unshare -m sh -c 'mount -t tmpfs none /usr/share/zoneinfo && exec "$@"' sh \
+        "$program" --zone UTC --next 1 --user "$dir/jobs" | grep ' 00:00:00 UTC '
 else
     not_checked "the machine's zone" "this may not mount"
 fi

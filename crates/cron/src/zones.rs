@@ -13,8 +13,12 @@ use crate::error::Shown;
 /// Names in copies of the database that are no places: the machine's own rules, or none.
 const NO_PLACES: [&str; 4] = ["Etc/Unknown", "Factory", "localtime", "posixrules"];
 
-/// Returns the zone of this name, if that is a place's.
+/// Returns the zone of this name, if that is a place's, or UTC.
 pub(crate) fn get(name: &str) -> Option<TimeZone> {
+    // Without any copy of the database jiff does not know it.
+    if name.eq_ignore_ascii_case("UTC") {
+        return Some(TimeZone::UTC);
+    }
     is_place(name).then(|| TimeZone::get(name).ok()).flatten()
 }
 

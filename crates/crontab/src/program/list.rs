@@ -17,7 +17,7 @@ use super::due::Due;
 use super::files::Entry;
 use tourbillon_crontab::visible;
 
-use super::log::shown;
+use super::log::{shown, zone_of};
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -37,7 +37,7 @@ pub(crate) fn next(jobs: &[Arc<Entry>], from: SystemTime, count: usize) -> io::R
         let first = waiting.iter_mut().filter(|job| job.0.is_some()).min_by_key(|job| job.0);
         let Some((at, runs, cron, entry)) = first else { break };
         if let Some(at) = at {
-            line(&shown(*at, &TimeZone::get(cron.zone()).map_err(io::Error::other)?), entry)?;
+            line(&shown(*at, &zone_of(cron.zone()).map_err(io::Error::other)?), entry)?;
         }
         *at = runs.next();
     }

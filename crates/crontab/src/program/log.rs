@@ -27,7 +27,7 @@ impl Log {
     /// Shows times in the zone of this name from now on, by the rules that it has now. Without any,
     /// the last zone stays.
     pub(crate) fn set_zone(&self, name: &str) {
-        if let Ok(zone) = TimeZone::get(name) {
+        if let Ok(zone) = zone_of(name) {
             *self.zone.write().unwrap_or_else(PoisonError::into_inner) = zone;
         }
     }
@@ -44,6 +44,11 @@ impl Log {
             (self.sink)(&format!("{time} {}", visible(line.as_bytes())));
         }
     }
+}
+
+/// The zone of this name; UTC also without a copy of the database.
+pub(crate) fn zone_of(name: &str) -> Result<TimeZone, jiff::Error> {
+    if name == "UTC" { Ok(TimeZone::UTC) } else { TimeZone::get(name) }
 }
 
 /// A time as the clock on the wall of `zone` shows it.

@@ -146,6 +146,8 @@ fn occurrences(
         _ => None,
     };
     let zone = match cron {
+        // It is there without a copy of the database too.
+        Some(cron) if cron.zone.eq_ignore_ascii_case("UTC") => TimeZone::UTC,
         Some(cron) => TimeZone::get(&cron.zone)
             .map_err(|error| Error::field("when.zone", error.to_string()))?,
         None => TimeZone::UTC,
