@@ -209,7 +209,8 @@ fn a_pooler_that_does_not_commit_is_refused_by_its_name_and_another_mode_works()
     let Some(pooler) = Pgpool::start(&database, "streaming_replication") else { return };
     let mut store = Postgres::connect(&pooler.address(&database)).unwrap();
     let timer = timer(store.now().unwrap());
-    assert_eq!(store.insert(&[timer.clone()]).unwrap(), [Inserted::Created]);
-    let mut direct = database.connect();
-    assert_eq!(direct.insert(&[timer]).unwrap(), [Inserted::Exists]);
+    let (id, timers) = (timer.id, [timer]);
+    assert_eq!(store.insert(&timers).unwrap(), [Inserted::Created]);
+    // It is committed, so that others see it.
+    assert_eq!(database.connect().insert(&timers).unwrap(), [Inserted::Exists(id)]);
 }
