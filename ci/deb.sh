@@ -69,8 +69,9 @@ install -D -m 644 -t "$doc" "$sources/deploy/deb/README.Debian"
 sed 's/\[\([^]]*\)\](\.\.\/[^)]*)/\1/g' "$sources/README.md" >"$doc/README.md"
 install -D -m 644 -t "$doc" "$sources/CHANGELOG.md"
 maintainer=$(sed -n 's/^Maintainer: //p' "$sources/deploy/deb/control")
-printf '%s (%s) stable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- %s  %s\n' tourbillond "$version" \
-    "$maintainer" "$(date -Rud "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}")" |
+date=$(date -Rud "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}")
+printf '%s (%s) stable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- %s  %s\n' \
+    tourbillond "$version" "$maintainer" "$date" |
     gzip -9n >"$doc/changelog.gz"
 install -D -m 644 "$sources/deploy/deb/lintian-overrides" \
     "$root/usr/share/lintian/overrides/tourbillond"

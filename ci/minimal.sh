@@ -3,8 +3,8 @@
 # that they declare. Of the dependencies of those it takes the newest. `crates/crontab` is left out:
 # a program is installed with the newest, and nix pins a libc newer than the library's oldest.
 #
-# Then checks that durable timers resolve beside other crates that bring an SQLite, of which a program
-# can have one only, and that their SQLite store passes its tests with the ends of its range.
+# Then checks that durable timers resolve beside other crates that bring an SQLite (a program has
+# one at most), and that their SQLite store passes its tests with the ends of its range.
 . "$(dirname "$0")/lib.sh"
 copy=target/minimal/tree
 rm -rf $copy && mkdir -p $copy

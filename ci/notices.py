@@ -47,7 +47,8 @@ def main(package):
             sys.exit(f"{crate['name']} {crate['version']} names no licence")
         authors = ", ".join(crate["authors"])
         name = f"{crate['name']} {crate['version']}"
-        print(f"  {name}: {crate['license'] or crate['license_file']}" + (f" ({authors})" if authors else ""))
+        by = f" ({authors})" if authors else ""
+        print(f"  {name}: {crate['license'] or crate['license_file']}{by}")
         for text in texts(crate):
             holders.setdefault(" ".join(text.split()), (text, []))[1].append(name)
     for text, names in holders.values():

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Callbacks to other people's servers that close idle connections after one second and after five,
-# with schedules of these periods: Node.js, gunicorn, uvicorn, nginx, Go's and Java's. None of 20,000
-# attempts may fail.
+# with schedules of these periods: Node.js, gunicorn, uvicorn, nginx, Go's and Java's. None of
+# 20,000 attempts may fail.
 #
 #   ci/receivers.sh [ATTEMPTS [RECEIVER...]]
 . "$(dirname "$0")/lib.sh"

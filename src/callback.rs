@@ -280,9 +280,9 @@ impl Callback {
     ///
     /// # Guarantees
     ///
-    /// The next call stays where it is, and the call after it
-    /// comes a new period later. While a call is under way the next one is not scheduled yet: it
-    /// comes a new period after the tick of the one under way.
+    /// The next call stays where it is, and the call after it comes a new period later. While a
+    /// call is under way the next one is not scheduled yet: it comes a new period after the tick of
+    /// the one under way.
     ///
     /// # Panics
     ///

@@ -28,8 +28,8 @@ pub(crate) enum Notify {
     /// The entry, due by this tick, is the shard's earliest: it has to be posted, and the alarm
     /// compared with it once the lock is released.
     Earliest(Tick),
-    /// A later deadline. Another insert lowered the shard's earliest deadline at least this far, and has
-    /// notified the driver or is about to, if there is one.
+    /// Another insert lowered the shard's earliest deadline at least this far, and has notified the
+    /// driver or is about to, if there is one.
     NotEarliest(Tick),
     /// Unpark the driver.
     Unpark,

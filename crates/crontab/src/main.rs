@@ -102,9 +102,9 @@
 //! - A file that is new or has changed is not seen within a minute, but when the next job is due,
 //!   SIGHUP comes, or an hour has passed. On the other hand, a change of its mode or owner alone is
 //!   seen as well.
-//! - So it is with the machine's zone, which cron follows within a minute, and with the rules of all
-//!   zones, which cron reads at its start. `TZ` and `/etc/localtime` have to name a zone; cron takes
-//!   the rules of a file without a name, and UTC where there are none.
+//! - So it is with the machine's zone and the rules of all zones: cron follows the first within a
+//!   minute, and reads the second at its start. `TZ` and `/etc/localtime` have to name a zone;
+//!   cron takes the rules of a file without a name, and UTC where there are none.
 //! - `@reboot` is each start of this program.
 
 #[cfg(unix)]

@@ -76,8 +76,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 ///
 /// A client has a thread and a connection, or [several](crate::Engine::client_with); its clones
 /// share them. The futures of its calls run on any executor. Inserts that wait at the same time
-/// share one transaction, so do new schedules, and [lookups](Self::named) that wait at the same time share one
-/// statement.
+/// share one transaction, so do new schedules, and [lookups](Self::named) share one statement.
 ///
 /// Each thread sends one call after the other. So a database that does not answer holds up the
 /// calls behind, but each is answered by its [deadline](Self::with_deadline). All calls that may

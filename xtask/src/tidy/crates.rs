@@ -245,6 +245,7 @@ pub const CRATES: &[Crate] = &[
             "ticks",
             "zoned_time",
             "zone",
+            "zones",
             "field",
             "missed",
             "error",
@@ -346,7 +347,13 @@ pub const CRATES: &[Crate] = &[
             Reserved {
                 rule: "rows of the store are read by the catalog alone",
                 paths: &["tourbillon_durable::store"],
-                files: &["catalog.rs", "catalog/", "service.rs", "metrics/timed.rs"],
+                files: &[
+                    "catalog.rs",
+                    "catalog/",
+                    "service.rs",
+                    "service/clock.rs",
+                    "metrics/timed.rs",
+                ],
             },
         ],
         ..PLAIN

@@ -26,7 +26,7 @@ pub(super) fn schedules(run: &Run) -> Result<String> {
     let nodes = run.start_nodes()?;
     let mut store = run.address.open()?;
     let made = if run.options.once { 0.0 } else { make(run)? };
-    // At the beginning of a second, as the schedules are.
+    // At the beginning of a second, like the schedules.
     let from = Time::from_micros((now() + START).as_micros() / 1_000_000 * 1_000_000);
     let to = from + span;
     if run.options.once {

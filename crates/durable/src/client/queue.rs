@@ -50,7 +50,7 @@ type Line<T> = VecDeque<(u64, T)>;
 
 /// Requests of all clones of a client, which its threads share.
 ///
-/// A thread takes the request that came first of those for its role; with an insert, an upsert, a lookup or
+/// A thread takes the request that came first for its role; with an insert, an upsert, a lookup or
 /// a confirmation, it takes all others of its kind. Notices come before the rest.
 ///
 /// One thread sends all writes. A write whose answer was lost may still be carried out until its

@@ -18,7 +18,7 @@ pub(super) struct Upsertion {
 }
 
 /// Makes or changes the schedules that callers wait for, and answers. Schedules that may be new are
-/// made together; those that were there already are then changed one after the other.
+/// made together; schedules that were there already are then changed one after the other.
 pub(super) fn upsert_together(store: &mut dyn Store, upserts: Vec<Upsertion>) {
     let waiting: Vec<_> = upserts.into_iter().filter(|one| one.ticket.send()).collect();
     let are_several = waiting.len() > 1;

@@ -16,7 +16,7 @@ const PAGE: u32 = 500;
 /// Time from one look at the version of the data to the next.
 const DATA: Duration = Duration::from_secs(60);
 
-/// Time from one walk over the schedules to the next, for those that processes with other data
+/// Time from one walk over the schedules to the next, for rows that processes with other data
 /// have written.
 const WALK: Duration = Duration::from_secs(3_600);
 
@@ -123,7 +123,7 @@ pub(super) fn standing(row: &ScheduleRow, now: Time, seldom: Duration) -> Standi
 }
 
 /// Moves the next occurrence of a schedule, unless that has changed since it was read. Returns
-/// whether it may be planned now: one that the store refuses holds up no other.
+/// whether it may be planned now: a refusal by the store holds up no other.
 pub(super) fn rezone(node: &Shared, store: &mut dyn Store, row: &ScheduleRow) -> Result<bool> {
     match store.rezone(row) {
         Ok(Advanced::Done) => {

@@ -40,7 +40,7 @@ impl Schedule {
         self.first_of_all(self.same_wall(next, wall))
     }
 
-    /// Returns the occurrence that was at `at`, shortly before the one that `wall` is of.
+    /// Returns the occurrence that was at `at`, shortly before the occurrence of `wall`.
     pub(crate) fn earlier_found_again(&self, at: Time, wall: Option<&Wall>) -> Option<Time> {
         let same = self.same_wall(at, wall);
         let found = self.first_of_all(same);

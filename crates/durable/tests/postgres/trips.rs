@@ -38,7 +38,7 @@ fn schedules(store: &mut Postgres, count: usize, at: Time) -> Vec<ScheduleRow> {
     (0..count).map(make).collect()
 }
 
-/// Rows that an advance by two seconds writes: an occurrence, and one that is skipped.
+/// Rows that an advance by two seconds writes: an occurrence, and a skipped one.
 struct Rows(Vec<(ScheduleRow, [NewTimer; 1], [Skip; 1])>);
 
 impl Rows {
@@ -128,7 +128,7 @@ fn a_batch_that_the_server_refuses_moves_nothing() {
     };
     assert_eq!(upcoming(&mut store), 3);
     assert!(store.timers(&TimerQuery::new()).unwrap().is_empty());
-    // The connection goes on.
+    // The connection stays.
     for (advance, is_good) in all.iter().zip([true, false, true]) {
         assert_eq!(store.advance(advance).is_ok(), is_good);
     }

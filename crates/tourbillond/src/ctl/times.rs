@@ -11,8 +11,8 @@ use crate::model::{Bounds, Excluded, Window};
 /// Anchor and bounds of a schedule.
 #[derive(Args, Debug)]
 pub(super) struct Limits {
-    /// Time that the periods of `--every` are counted from, RFC 3339: any time at 17 minutes past an
-    /// hour, for each hour at :17.
+    /// Time that the periods of `--every` are counted from, RFC 3339: any time at 17 minutes past
+    /// an hour, for each hour at :17.
     #[arg(long, value_name = "TIME", requires = "every")]
     pub(super) anchor: Option<String>,
     /// Earliest time of an occurrence, RFC 3339. Repeating schedules only.

@@ -206,7 +206,7 @@ pub enum Note {
     Paused,
 }
 
-/// An attempt that is still running, and is not interrupted; or the last one of a run that waits for
+/// An attempt that is still running, and is not interrupted; or the last of a run that waits for
 /// another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunningAttempt {

@@ -43,8 +43,8 @@ const STARRED: [usize; 2] = [3, WEEKDAY];
 ///
 /// # Errors
 ///
-/// The field `cron`, if it has a year other than `*`, or a range of days of the week that ends before
-/// it starts, such as `5-7`: XTimer takes it, and never runs it.
+/// The field `cron`, if it has a year other than `*`, or a range of days of the week that ends
+/// before it starts, such as `5-7`: XTimer takes it, and never runs it.
 pub(super) fn translate(cron: &str) -> Result<String, Problem> {
     let cron = cron.trim();
     if cron == "@minutely" {

@@ -1,4 +1,4 @@
-//! Schedules whose zones have got other rules, and those that a node cannot read.
+//! Schedules in zones with new rules, and schedules beyond what a node can read.
 
 use std::slice::from_mut;
 

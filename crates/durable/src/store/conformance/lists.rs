@@ -325,7 +325,7 @@ fn whole(count: u64) -> Count {
     Count { count, is_cut: false }
 }
 
-/// Timers of two kinds: one that runs, three that are due, and later ones.
+/// Timers of two kinds: one running, three due, and later ones.
 fn fill(bench: &mut Bench<'_>) -> Time {
     let oldest = bench.timer(Duration::ZERO);
     bench.store.insert(std::slice::from_ref(&oldest)).unwrap();

@@ -1,4 +1,4 @@
-//! Schedules whose zones have got other rules, and those that cannot be read.
+//! Schedules in zones with new rules, and schedules that cannot be read.
 
 use std::time::Duration;
 

@@ -328,7 +328,7 @@ async fn change_within(session: &mut impl Query, change: &Change<'_>) -> Answer<
     Ok(Changed::Done { version: version.unsigned_abs(), claimed })
 }
 
-/// Takes back pending timers if asked to, and otherwise renews those that were never claimed.
+/// Takes back pending timers if asked to, and otherwise renews timers that were never claimed.
 /// Returns the others.
 async fn change_timers(
     session: &mut impl Query,

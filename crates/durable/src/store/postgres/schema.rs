@@ -38,8 +38,8 @@ const NOTHING: &str = "UPDATE tourbillon.version SET version = version WHERE fal
 const STARTED: &str = "SELECT now()::text";
 
 /// Sentence for a pooler that does not end the transactions that it begins.
-const RAW_MODE: &str = "the address leads to a pooler that answers a write and does not commit it, as \
-    Pgpool-II in raw mode: connect to the server itself, or set the pooler to streaming \
+const RAW_MODE: &str = "the address leads to a pooler that answers a write and does not commit \
+    it, like Pgpool-II in raw mode: connect to the server itself, or set the pooler to streaming \
     replication mode (`backend_clustering_mode = 'streaming_replication'`)";
 
 const SET: &str = "UPDATE tourbillon.version SET version = $1, oldest = $2";

@@ -141,7 +141,7 @@ fn parts_get_shorter_where_they_are_slow_and_longer_again() {
     let shortest = Duration::from_micros(1);
     assert_eq!(first(shortest, SECOND), Some(shortest));
     assert_eq!(first(shortest, milli), Some(shortest * 4));
-    // A part as slow though it is shorter, or longer; and one that is as much quicker.
+    // A part as slow though it is shorter, or longer; and a part as much quicker.
     assert_eq!(next(Some((SECOND * 8, PART * 3)), (SECOND * 2, PART * 3)), Some(SECOND * 8));
     assert_eq!(next(Some((SECOND * 2, PART * 3)), (SECOND * 8, PART * 3)), Some(SECOND * 32));
     assert_eq!(next(Some((SECOND * 8, PART * 8)), (SECOND * 2, PART * 2)), Some(SECOND));
