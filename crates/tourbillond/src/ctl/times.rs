@@ -13,7 +13,7 @@ use crate::model::{Bounds, Excluded, Window};
 pub(super) struct Limits {
     /// Time that the periods of `--every` are counted from, RFC 3339: any time at 17 minutes past
     /// an hour, for each hour at :17.
-    #[arg(long, value_name = "TIME", requires = "every")]
+    #[arg(long, value_name = "TIME", requires = "every", conflicts_with = "cron")]
     pub(super) anchor: Option<String>,
     /// Earliest time of an occurrence, RFC 3339. Repeating schedules only.
     #[arg(long, value_name = "TIME")]

@@ -108,7 +108,10 @@ async fn metrics_say_what_they_are_and_no_client_makes_series() {
         .filter(|line| line.starts_with("tourbillond_database_seconds"))
         .map(|line| label(line, "operation"))
         .collect();
-    assert!(operations.contains("change") && operations.contains("join"), "{operations:?}");
+    assert!(
+        operations.contains("create_schedules") && operations.contains("join"),
+        "{operations:?}"
+    );
 }
 
 #[tokio::test]

@@ -191,7 +191,11 @@ impl World {
                 assert!(!self.promised.gone.contains(&run), "{run} was taken back before");
                 Live::Once { run, body, due: at, enabled }
             }
-            None => Live::Every { body, enabled },
+            None => {
+                // What was never claimed has the new definition.
+                self.promised.fired.values_mut().for_each(|fired| fired.clone_from(&body));
+                Live::Every { body, enabled }
+            }
         });
     }
 

@@ -582,7 +582,12 @@ fn a_shortage_of_descriptors_postpones_and_counts_no_failure() {
 async fn starved() {
     let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
     let by_name = receiver.url(1, "200").replace("127.0.0.1", "localhost");
-    let taken = take_all();
+    let mut taken = take_all();
+    // The node's threads open the zone data for a moment as they start.
+    for _ in 0..50 {
+        service.timer.sleep(Duration::from_millis(5)).await;
+        taken.extend(take_all());
+    }
     once(&service, "a", "address", &receiver.url(1, "200")).await;
     once(&service, "a", "name", &by_name).await;
     // Each is postponed again and again, more often than it may fail.
@@ -591,7 +596,8 @@ async fn starved() {
         service.timer.sleep(Duration::from_millis(5)).await;
         let timers = service.reader.timers(TimerQuery::new()).await.unwrap();
         assert_eq!(timers.len(), 2, "none is over");
-        assert!(timers.iter().all(|timer| timer.failures == 0 && timer.detail.is_empty()));
+        let failed = timers.iter().find(|timer| timer.failures > 0 || !timer.detail.is_empty());
+        assert!(failed.is_none(), "{failed:?}");
         attempts = timers.iter().map(|timer| timer.attempt).collect();
     }
     drop(taken);
