@@ -33,7 +33,9 @@ use core::time::Duration;
 
 use crate::clock::Clock;
 use crate::fork::Generation;
-use crate::platform::{IN_EVENT_LOOP, ONE_SHARD};
+#[cfg(not(target_os = "none"))]
+use crate::platform::IN_EVENT_LOOP;
+use crate::platform::ONE_SHARD;
 use crate::sync::unmodelled::AtomicU64;
 #[cfg(not(target_os = "none"))]
 use crate::sync::unmodelled::AtomicUsize;
