@@ -195,7 +195,7 @@ impl Callback {
     ///
     /// # Cost
     ///
-    /// Some 190 instructions for a later deadline, two and a half times as many as
+    /// Some 200 instructions for a later deadline, two and a half times as many as
     /// [`Sleep::reset`]: the handle is shared, so it takes a lock, and hides the type of the
     /// function, so it calls through pointers. As with a sleep, nothing is moved in the wheel, and
     /// the driver is not called.
