@@ -222,6 +222,6 @@ version!(sqlx_0_9, asserted);
 
 /// Asserts that a text of this crate's is safe: it has no values of users.
 #[cfg(feature = "sqlx-0_9")]
-fn asserted(sql: &Cow<'static, str>) -> ::sqlx_0_9::AssertSqlSafe<Cow<'static, str>> {
-    ::sqlx_0_9::AssertSqlSafe(sql.clone())
+fn asserted(sql: &str) -> ::sqlx_0_9::AssertSqlSafe<String> {
+    ::sqlx_0_9::AssertSqlSafe(sql.to_owned())
 }

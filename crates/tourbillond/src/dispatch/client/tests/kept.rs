@@ -13,7 +13,8 @@ const DONE: &str = "HTTP/1.1 204 Done\r\n\r\n";
 /// Starts a receiver whose connections answer with these texts, one to a request, and then end.
 /// Returns its URL, and the heads of the requests.
 async fn scripted(connections: &[&'static [&'static str]]) -> (String, Arc<Mutex<Vec<String>>>) {
-    let scripts = Arc::new(Mutex::new(connections.to_vec().into_iter()));
+    let scripts = Vec::from(connections).into_iter();
+    let scripts = Arc::new(Mutex::new(scripts));
     let heads = Arc::new(Mutex::new(Vec::new()));
     let came = heads.clone();
     let (url, _) = receiver(move |mut stream| {
