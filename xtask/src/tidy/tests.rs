@@ -581,7 +581,7 @@ fn a_file_that_is_not_in_the_package_is_found_unless_it_is_said_where_it_is() {
         ("examples/keep_alive.rs", "#[ignore = \"run by ci/loom.sh\"]", true),
         ("examples/keep_alive.rs", "// As `crates/http-limits/` does.", true),
         ("xtask/src/main.rs", "// Run by `ci/loom.sh`.", false),
-        ("crates/durable/tests/engine.rs", "// Of `tests/postgres/` and `src/wall.rs`.", true),
+        ("crates/durable/tests/engine.rs", "// Of `tests/postgres/` and `src/wheel.rs`.", true),
         ("crates/durable/tests/engine.rs", "// Of `tests/postgres/`.", false),
     ];
     // One of each file at a time, because a file is found once.
