@@ -47,7 +47,7 @@ fn two_peers_ping_each_other_again_and_again() {
                 Either::Left((event, _)) => (event, 0),
                 Either::Right((event, _)) => (event, 1),
             };
-            match event.expect("a swarm goes on") {
+            match event.expect("a swarm has no end") {
                 SwarmEvent::Behaviour(event) => {
                     event.result.expect("it is answered");
                     pings[peer] += 1;
