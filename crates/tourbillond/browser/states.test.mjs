@@ -497,6 +497,42 @@ test('an action on several schedules can be stopped', async () => {
   await bulk.getByText('5 selected').waitFor();
 });
 
+test('a schedule is not read while it is deleted, and again if that fails', async () => {
+  expected = [/503/];
+  await show();
+  await go(page, '/schedules/reports/nightly', 'nightly');
+  await says('Last runs');
+  const about = page.locator('#about');
+  const reads = () => fake.world.reads.filter((read) => /\/schedules\/nightly/.test(read)).length;
+  let isAway = true;
+  let meanwhile;
+  await page.route('**/v1/apps/reports/schedules/nightly', async (route) => {
+    if (route.request().method() !== 'DELETE') return route.continue();
+    const answer = isAway ? { status: 503, json: {} } : { response: await route.fetch() };
+    fake.world.reads = [];
+    // A run ends before the page hears the answer; by a later overview the page knows of it.
+    const before = await about.textContent();
+    fake.tell(fake.world.runs.find(({ key }) => key === 'nightly'));
+    await page.waitForFunction((text) => document.getElementById('about').textContent !== text, before);
+    await page.clock.runFor(1_000);
+    meanwhile = reads();
+    return route.fulfill(answer);
+  });
+  const remove = async () => {
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  };
+  await remove();
+  await page.getByRole('status').getByText('nightly is not deleted').waitFor();
+  assert.equal(meanwhile, 0);
+  while (reads() === 0) await page.waitForTimeout(10);
+  isAway = false;
+  await remove();
+  await page.getByRole('status').getByText('nightly is deleted').waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Schedules' }).waitFor();
+  assert.equal(reads(), 0);
+});
+
 test('finished runs of a day and of a week are a chart and a table', async () => {
   await show();
   const history = page.getByRole('region', { name: 'Finished runs' });

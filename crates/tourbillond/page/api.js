@@ -221,6 +221,7 @@ export function reads(read, draw, failed) {
   let wanted = null;
   let gathering;
   let isClosed = false;
+  let isHeld = false;
   async function start(options) {
     running?.abort();
     const mine = new AbortController();
@@ -239,11 +240,24 @@ export function reads(read, draw, failed) {
   }
   const all = {
     /** Reads at once, and aborts what is being read: something else is to be shown. */
-    start: (options = {}) => { if (!isClosed) start(options); },
+    start: (options = {}) => { if (!isClosed && !isHeld) start(options); },
     /** Reads again, once what is being read is drawn. */
     again(options = {}) {
       if (running) wanted = { ...wanted, ...options };
       else all.start(options);
+    },
+    /** Reads nothing more of what `remove` deletes, unless that fails. */
+    async until(remove) {
+      isHeld = true;
+      running?.abort();
+      running = null;
+      try {
+        await remove();
+      } catch (error) {
+        isHeld = false;
+        all.start();
+        throw error;
+      }
     },
     /** Reads again, once changes have gathered. */
     soon() {
