@@ -475,6 +475,11 @@ impl Catalog {
         state: &State,
         due: Time,
     ) -> std::result::Result<bool, StoreError> {
+        // An attempt does not change the version. So one that ran at the look may have told a time
+        // without a success since, and this would take that back.
+        if watch.timer.running.is_some() {
+            return Ok(false);
+        }
         let payload = serde_json::to_vec(state).expect("a state is JSON");
         let replacement = Replacement::at(due).payload(payload).expect(watch.timer.version);
         let done = self.client.replace(watch.timer.new.id, replacement).await?;
@@ -500,12 +505,48 @@ fn contended() -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use tourbillon_durable::store::{End, How, Memory};
+    use tourbillon_durable::{Lease, NodeId, Store as _};
+
     use super::*;
+    use crate::config::Config;
+    use crate::service::Service;
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
     fn at(hours: u32) -> Time {
         Time::from_micros(0) + hours * HOUR
+    }
+
+    #[tokio::test]
+    async fn a_success_is_not_noted_by_a_look_at_a_watch_under_judgement() {
+        let timer = tourbillon::Timer::global();
+        let mut store = Memory::new(&timer);
+        // Nothing but this test claims.
+        let service = Service::start(Box::new(store.clone()), Config::default(), &timer).unwrap();
+        let catalog = &service.catalog;
+        let definition = r#"{"when": {"every": "1s"}, "success_within": "1h",
+            "callback": {"url": "https://example.com/"}}"#;
+        let definition: Definition = serde_json::from_str(definition).unwrap();
+        let now = service.client.now().await.unwrap();
+        let state = State::new("a", "k", Time::from_micros(now.as_micros() - 7_200_000_000));
+        catalog.make_watch(&state, Some(HOUR)).await.unwrap();
+        let lease = Lease { node: NodeId::new(), epoch: 1 };
+        store.join(lease, HOUR).unwrap();
+        let id = store.find(&name("a", "k")).unwrap().unwrap().new.id;
+        assert_eq!(store.claim(lease, &[id]).unwrap().timers.len(), 1);
+        let judged = catalog.watch("a", "k").await.unwrap();
+        // It is told, and so postponed for good, right after that look.
+        let end = End { timer: id, attempt: 1, how: How::Postpone(Duration::MAX, None) };
+        store.finish(lease, &[end]).unwrap();
+        let of = ("a", "k");
+        let error = catalog.note_success(of, &definition, judged.as_ref(), now).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Conflict);
+        let told = catalog.watch("a", "k").await.unwrap().unwrap();
+        assert!(told.is_notified(now));
+        catalog.note_success(of, &definition, Some(&told), now).await.unwrap();
+        assert!(!catalog.watch("a", "k").await.unwrap().unwrap().is_notified(now));
+        service.stop().await;
     }
 
     #[test]
