@@ -36,6 +36,8 @@ mod pem;
 mod private;
 pub mod routes;
 pub mod service;
+#[cfg(test)]
+mod watched;
 mod xtimer;
 
 pub use answers::Answers;

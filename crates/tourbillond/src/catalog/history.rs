@@ -114,48 +114,24 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Waker};
 
-    use tourbillon_durable::Store;
-    use tourbillon_durable::store::{Memory, Result};
+    use tourbillon_durable::store::Memory;
 
     use super::HistoryQuery;
     use crate::config::Config;
     use crate::service::Service;
-
-    /// A store that counts its tallies.
-    struct Counted(Memory, Arc<AtomicUsize>);
-
-    impl Counted {
-        fn pass<T>(
-            &mut self,
-            name: &'static str,
-            work: impl FnOnce(&mut dyn Store) -> Result<T>,
-        ) -> Result<T> {
-            if name == "tally" {
-                self.1.fetch_add(1, Ordering::SeqCst);
-            }
-            work(&mut self.0)
-        }
-    }
-
-    impl Store for Counted {
-        fn connect(&self) -> Result<Box<dyn Store>> {
-            Ok(Box::new(Self(self.0.clone(), self.1.clone())))
-        }
-
-        tourbillon_durable::forward! { self.pass;
-            now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-            confirm find timers schedule schedules upcoming zoned rezone change advance
-            insert_occurrence records backfill overview prune named promote tally
-        }
-    }
+    use crate::watched::Watched;
 
     #[tokio::test]
     async fn a_history_is_counted_once_for_many_and_other_apps_do_not_wait_for_it() {
         // A count is served again until the clock moves, and it stands still.
         let clock = tourbillon::virtual_time::VirtualClock::new();
         let timer = tourbillon::Timer::builder().virtual_clock(&clock).build().unwrap();
-        let (memory, count) = (Memory::new(&tourbillon::Timer::global()), Arc::default());
-        let store = Box::new(Counted(memory, Arc::clone(&count)));
+        let (memory, count) =
+            (Memory::new(&tourbillon::Timer::global()), Arc::<AtomicUsize>::default());
+        let tallies = Arc::clone(&count);
+        let store = Watched::before(memory, move |name| {
+            tallies.fetch_add((name == "tally").into(), Ordering::SeqCst);
+        });
         let service = Service::start(store, Config::default(), &timer).unwrap();
         let query = HistoryQuery { key: None, since: None, until: None, buckets: 1 };
         let history = |app| service.catalog.history(app, query.clone());

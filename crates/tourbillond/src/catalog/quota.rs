@@ -156,7 +156,7 @@ mod tests {
 
     use tourbillon::Timer;
     use tourbillon::virtual_time::VirtualClock;
-    use tourbillon_durable::store::{Change, Memory, NewTimer, Result, ScheduleRow};
+    use tourbillon_durable::store::{Change, Memory, NewTimer, ScheduleRow};
     use tourbillon_durable::{
         Lease, NodeId, Policies, Rule, Schedule, ScheduleId, Store, Time, TimerId,
     };
@@ -166,34 +166,7 @@ mod tests {
     use crate::config::{App, Config};
     use crate::model;
     use crate::service::Service;
-
-    /// A store whose list of timers waits for a lock.
-    struct Held(Memory, Arc<tokio::sync::Mutex<()>>);
-
-    impl Held {
-        fn pass<T>(
-            &mut self,
-            name: &'static str,
-            work: impl FnOnce(&mut dyn Store) -> Result<T>,
-        ) -> Result<T> {
-            if name == "timers" {
-                drop(self.1.blocking_lock());
-            }
-            work(&mut self.0)
-        }
-    }
-
-    impl Store for Held {
-        fn connect(&self) -> Result<Box<dyn Store>> {
-            Ok(Box::new(Self(self.0.clone(), self.1.clone())))
-        }
-
-        tourbillon_durable::forward! { self.pass;
-            now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-            confirm find timers schedule schedules upcoming zoned rezone change advance
-            insert_occurrence records backfill overview prune named promote
-        }
-    }
+    use crate::watched::Watched;
 
     #[tokio::test]
     async fn an_old_count_is_replaced_while_requests_go_on_by_it() {
@@ -204,7 +177,12 @@ mod tests {
         limited.limits.schedules = 3;
         let mut config = Config::default();
         config.apps.insert("a".to_owned(), limited);
-        let store = Box::new(Held(Memory::new(&global), lists.clone()));
+        let list = Arc::clone(&lists);
+        let store = Watched::before(Memory::new(&global), move |name| {
+            if name == "timers" {
+                drop(list.blocking_lock());
+            }
+        });
         let service = Service::start(store, config, &timer).unwrap();
         let config = service.config();
         let app = &config.apps["a"];

@@ -298,7 +298,7 @@ mod tests {
 
     use tourbillon::Timer;
     use tourbillon::virtual_time::VirtualClock;
-    use tourbillon_durable::store::{Memory, NewTimer, Result};
+    use tourbillon_durable::store::{Memory, NewTimer};
     use tourbillon_durable::{Store, Time, TimerId};
 
     use super::RunQuery;
@@ -307,37 +307,9 @@ mod tests {
     use crate::config::Config;
     use crate::model::RunState;
     use crate::service::Service;
+    use crate::watched::Watched;
 
     const RUNS: usize = 1_000;
-
-    /// A store whose lists of timers take so long, and are counted.
-    struct Slow(Memory, VirtualClock, Duration, Arc<AtomicUsize>);
-
-    impl Slow {
-        fn pass<T>(
-            &mut self,
-            name: &'static str,
-            work: impl FnOnce(&mut dyn Store) -> Result<T>,
-        ) -> Result<T> {
-            if name == "timers" {
-                self.3.fetch_add(1, Ordering::SeqCst);
-                self.1.advance(self.2);
-            }
-            work(&mut self.0)
-        }
-    }
-
-    impl Store for Slow {
-        fn connect(&self) -> Result<Box<dyn Store>> {
-            Ok(Box::new(Self(self.0.clone(), self.1.clone(), self.2, self.3.clone())))
-        }
-
-        tourbillon_durable::forward! { self.pass;
-            now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-            confirm find timers schedule schedules upcoming zoned rezone change advance
-            insert_occurrence records backfill overview prune named promote
-        }
-    }
 
     /// A service whose app `a` has [`RUNS`] pending runs. Each read of a list takes so long.
     fn service(each: Duration) -> (Arc<Service>, Arc<AtomicUsize>) {
@@ -351,8 +323,14 @@ mod tests {
         memory.insert(&timers.collect::<Vec<_>>()).unwrap();
         let clock = VirtualClock::new();
         let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
-        let lists = Arc::default();
-        let store = Box::new(Slow(memory, clock, each, Arc::clone(&lists)));
+        let lists = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&lists);
+        let store = Watched::before(memory, move |name| {
+            if name == "timers" {
+                count.fetch_add(1, Ordering::SeqCst);
+                clock.advance(each);
+            }
+        });
         (Service::start(store, Config::default(), &timer).unwrap(), lists)
     }
 

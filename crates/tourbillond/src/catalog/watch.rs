@@ -475,8 +475,8 @@ impl Catalog {
         state: &State,
         due: Time,
     ) -> std::result::Result<bool, StoreError> {
-        // An attempt does not change the version. So one that ran at the look may have told a time
-        // without a success since, and this would take that back.
+        // An attempt does not change the version. So one that ran at the look may have made a
+        // notice since, and this would take back that it did.
         if watch.timer.running.is_some() {
             return Ok(false);
         }
@@ -536,15 +536,15 @@ mod tests {
         let id = store.find(&name("a", "k")).unwrap().unwrap().new.id;
         assert_eq!(store.claim(lease, &[id]).unwrap().timers.len(), 1);
         let judged = catalog.watch("a", "k").await.unwrap();
-        // It is told, and so postponed for good, right after that look.
+        // The notice is made, and the watch postponed for good, right after that look.
         let end = End { timer: id, attempt: 1, how: How::Postpone(Duration::MAX, None) };
         store.finish(lease, &[end]).unwrap();
         let of = ("a", "k");
         let error = catalog.note_success(of, &definition, judged.as_ref(), now).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Conflict);
-        let told = catalog.watch("a", "k").await.unwrap().unwrap();
-        assert!(told.is_notified(now));
-        catalog.note_success(of, &definition, Some(&told), now).await.unwrap();
+        let notified = catalog.watch("a", "k").await.unwrap().unwrap();
+        assert!(notified.is_notified(now));
+        catalog.note_success(of, &definition, Some(&notified), now).await.unwrap();
         assert!(!catalog.watch("a", "k").await.unwrap().unwrap().is_notified(now));
         service.stop().await;
     }

@@ -402,43 +402,14 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
-    use tourbillon_durable::store::{Memory, Result, TimerQuery};
+    use tourbillon_durable::store::{Memory, TimerQuery};
     use tourbillon_durable::{Lease, NodeId, Store};
 
     use super::Written;
     use crate::config::Config;
     use crate::model::{self, Definition, RunningAttempt, Stored};
     use crate::service::Service;
-
-    type Seen = Arc<Mutex<Vec<&'static str>>>;
-
-    /// A store that notes the calls of clients.
-    struct Noted(Memory, Seen);
-
-    impl Noted {
-        fn pass<T>(
-            &mut self,
-            name: &'static str,
-            work: impl FnOnce(&mut dyn Store) -> Result<T>,
-        ) -> Result<T> {
-            if ["named", "insert", "schedule", "change", "reschedule", "confirm"].contains(&name) {
-                self.1.lock().unwrap().push(name);
-            }
-            work(&mut self.0)
-        }
-    }
-
-    impl Store for Noted {
-        fn connect(&self) -> Result<Box<dyn Store>> {
-            Ok(Box::new(Self(self.0.clone(), self.1.clone())))
-        }
-
-        tourbillon_durable::forward! { self.pass;
-            now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-            confirm find timers schedule schedules upcoming zoned rezone change advance
-            insert_occurrence records backfill overview prune named promote
-        }
-    }
+    use crate::watched::Watched;
 
     fn definition(json: &str) -> Definition {
         serde_json::from_str(json).unwrap()
@@ -446,8 +417,14 @@ mod tests {
 
     #[tokio::test]
     async fn each_write_is_answered_by_the_look_that_follows_it_and_a_repeat_is_confirmed() {
-        let (timer, seen) = (tourbillon::Timer::global(), Seen::default());
-        let store = Box::new(Noted(Memory::new(&timer), seen.clone()));
+        let (timer, seen) =
+            (tourbillon::Timer::global(), Arc::<Mutex<Vec<&'static str>>>::default());
+        let calls = Arc::clone(&seen);
+        let store = Watched::before(Memory::new(&timer), move |name| {
+            if ["named", "insert", "schedule", "change", "reschedule", "confirm"].contains(&name) {
+                calls.lock().unwrap().push(name);
+            }
+        });
         let mut config = Config::default();
         config.apps.insert("a".to_owned(), Default::default());
         let service = Service::start(store, config, &timer).unwrap();

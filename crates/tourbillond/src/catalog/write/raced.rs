@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tourbillon_durable::store::{Change, Memory, Reschedule, Result, ScheduleQuery};
+use tourbillon_durable::store::{Change, Memory, Reschedule, ScheduleQuery};
 use tourbillon_durable::{ScheduleId, Store, Time};
 
 use crate::catalog::Error;
 use crate::config::Config;
 use crate::model::{self, Definition, Schedule};
 use crate::service::Service;
+use crate::watched::{Side, Watched};
 
 /// Change by another client.
 type Other = Box<dyn FnOnce(&mut Memory) + Send>;
@@ -24,43 +25,23 @@ struct Race {
     looks: usize,
 }
 
-/// A store in which another client comes between a write and the look that follows it.
-struct Raced(Memory, Arc<Mutex<Race>>);
-
-impl Raced {
-    fn pass<T>(
-        &mut self,
-        name: &'static str,
-        work: impl FnOnce(&mut dyn Store) -> Result<T>,
-    ) -> Result<T> {
-        let mut race = self.1.lock().unwrap();
-        race.has_written |= ["insert", "change", "reschedule"].contains(&name);
-        if name == "named" {
-            race.looks += 1;
-            let is_after = std::mem::take(&mut race.has_written) && race.after.is_none();
-            if let Some(other) = race.other.take_if(|_| is_after) {
-                other(&mut self.0);
+impl Race {
+    /// Lets another client come between a write and the look that follows it.
+    fn watch(&mut self, side: Side, name: &'static str, store: &mut Memory) {
+        let comes = match side {
+            Side::Before if name == "named" => {
+                self.looks += 1;
+                std::mem::take(&mut self.has_written) && self.after.is_none()
             }
-        }
-        let answer = work(&mut self.0);
-        if race.after == Some(name) {
-            if let Some(other) = race.other.take() {
-                other(&mut self.0);
+            Side::Before => {
+                self.has_written |= ["insert", "change", "reschedule"].contains(&name);
+                false
             }
+            Side::After => self.after == Some(name),
+        };
+        if let Some(other) = self.other.take_if(|_| comes) {
+            other(store);
         }
-        answer
-    }
-}
-
-impl Store for Raced {
-    fn connect(&self) -> Result<Box<dyn Store>> {
-        Ok(Box::new(Self(self.0.clone(), self.1.clone())))
-    }
-
-    tourbillon_durable::forward! { self.pass;
-        now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-        confirm find timers schedule schedules upcoming zoned rezone change advance
-        insert_occurrence records backfill overview prune named promote
     }
 }
 
@@ -117,8 +98,12 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let (timer, race) = (tourbillon::Timer::global(), Arc::default());
-        let store = Box::new(Raced(Memory::new(&timer), Arc::clone(&race)));
+        let (timer, race) = (tourbillon::Timer::global(), Arc::<Mutex<Race>>::default());
+        let watched = Arc::clone(&race);
+        let store = Watched::store(Memory::new(&timer), move |side, name, store| {
+            watched.lock().unwrap().watch(side, name, store);
+            Ok(())
+        });
         let mut config = Config::default();
         config.apps.insert("a".to_owned(), Default::default());
         Self { service: Service::start(store, config, &timer).unwrap(), race }

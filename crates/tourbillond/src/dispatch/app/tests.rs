@@ -21,6 +21,7 @@ use super::*;
 use crate::config::Config;
 use crate::dispatch::start;
 use crate::model::{AtWhen, Callback, Definition, RetryPolicy, When};
+use crate::watched::{Side, Watched};
 
 /// A call as it came in.
 #[derive(Debug)]
@@ -393,39 +394,11 @@ async fn a_schedule_that_succeeds_after_a_dead_run_makes_one_notice_of_it() {
     assert!(receiver.calls.try_recv().is_err());
 }
 
-/// A store in memory whose records cannot be read for a while.
-struct Unread(Memory, Arc<Unreads>);
-
+/// For a while records cannot be read.
 #[derive(Default)]
 struct Unreads {
     fails: AtomicBool,
     failed: AtomicUsize,
-}
-
-impl Unread {
-    fn pass<T>(
-        &mut self,
-        name: &'static str,
-        work: impl FnOnce(&mut dyn Store) -> tourbillon_durable::store::Result<T>,
-    ) -> tourbillon_durable::store::Result<T> {
-        if name == "records" && self.1.fails.load(Ordering::SeqCst) {
-            self.1.failed.fetch_add(1, Ordering::SeqCst);
-            return Err(StoreError::new(StoreErrorKind::Unavailable, "not now"));
-        }
-        work(&mut self.0)
-    }
-}
-
-impl Store for Unread {
-    fn connect(&self) -> tourbillon_durable::store::Result<Box<dyn Store>> {
-        Ok(Box::new(Self(self.0.clone(), self.1.clone())))
-    }
-
-    tourbillon_durable::forward! { self.pass;
-        now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-        confirm find timers schedule schedules upcoming zoned rezone change advance
-        insert_occurrence records backfill overview prune named promote
-    }
 }
 
 /// Runs the schedule `a/r` once, with this answer of its receiver.
@@ -456,7 +429,14 @@ async fn a_recovery_is_told_after_many_skipped_runs_and_reads_that_fail() {
     let mut receiver = Receiver::start().await;
     let (app, timer, unreads) = (told(&receiver), Timer::global(), Arc::<Unreads>::default());
     let mut memory = Memory::new(&timer);
-    let store = Box::new(Unread(memory.clone(), unreads.clone()));
+    let records = Arc::clone(&unreads);
+    let store = Watched::store(memory.clone(), move |side, name, _| {
+        if side == Side::Before && name == "records" && records.fails.load(Ordering::SeqCst) {
+            records.failed.fetch_add(1, Ordering::SeqCst);
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "not now"));
+        }
+        Ok(())
+    });
     let service = Service::start(store, config(&[("a", app.clone())]), &timer).unwrap();
     start(&service);
     run_answered(&mut receiver, &service, &app, "410").await;
