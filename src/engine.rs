@@ -20,7 +20,6 @@ mod observed;
 #[cfg(not(target_os = "none"))]
 mod parker;
 mod pass;
-mod per_shard;
 mod scan;
 mod shard;
 mod stakes;
@@ -55,9 +54,8 @@ use observed::Observed;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 pub(crate) use parker::{EventLoop, HostWait, OwnWaits, WhileHidden};
 pub(crate) use pass::{Limits, Pass};
-use per_shard::AllShards;
 pub(crate) use scan::{Host, Scanned, Scanner};
-use shard::Shard;
+use shard::{AllShards, Shard};
 pub(crate) use stakes::{Stake, Stakes};
 pub(crate) use wake_batch::WakeBatch;
 pub(crate) use wake_batch::mixed;

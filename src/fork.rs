@@ -16,7 +16,7 @@
 //! | where | name | lock | what a child does |
 //! |---|---|---|---|
 //! | `handle.rs` | `GLOBAL` | set once | makes an engine if the fork found none; else that is inherited, as any other |
-//! | `engine/per_shard.rs` | `AllShards` | spins | never takes it: `Engine::current` is another engine |
+//! | `engine/shard.rs` | `AllShards` | spins | never takes it: `Engine::current` is another engine |
 //! | `engine.rs` | `successor` | set once | makes the engine that stands in for its parent's |
 //! | `engine/stakes.rs` | `of` | set once | finds it set or not, as the fork did; what its own engine is in has others |
 //! | `engine/armed.rs` | `rows` | mutex | has another, in its own engine; leaves its parent's alone |

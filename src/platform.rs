@@ -17,6 +17,12 @@ pub(crate) const OWN_WAITS: bool = cfg!(not(tourbillon_one_timeout));
 /// system a critical section would lock them all.
 pub(crate) const ONE_SHARD: bool = IN_EVENT_LOOP || cfg!(target_os = "none");
 
+/// Returns where a shard's value is. A constant where there is one.
+#[inline(always)]
+pub(crate) fn position(shard: usize) -> usize {
+    if ONE_SHARD { 0 } else { shard }
+}
+
 #[cfg(not(any(
     target_os = "none",
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")

@@ -21,8 +21,8 @@ mod signals;
 #[cfg(not(target_os = "none"))]
 mod waiters;
 
-#[cfg(all(test, not(tourbillon_model)))]
-pub(crate) use home::PATIENCE;
+#[cfg(not(target_os = "none"))]
+pub(crate) use home::*;
 pub(crate) use imp::*;
 #[cfg(all(test, tourbillon_model))]
 pub(crate) use lock::times_given_way;
@@ -128,7 +128,6 @@ mod bare;
 #[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
 mod imp {
     pub(crate) use crate::sync::cell::UnsafeCell;
-    pub(crate) use crate::sync::home::Home;
     pub(crate) use crate::sync::whole::AtomicU64;
     use std::cell::Cell;
     use std::sync::atomic::AtomicUsize;
@@ -137,23 +136,6 @@ mod imp {
     };
     pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use std::thread::sleep;
-
-    thread_local!(static HOME: Home = const { Home::unknown() });
-
-    /// Gives the calling thread's home.
-    ///
-    /// Works while thread-local destructors run, since a constant without a destructor is stored.
-    #[inline]
-    pub(crate) fn with_home<R>(action: impl FnOnce(&Home) -> R) -> R {
-        HOME.with(action)
-    }
-
-    /// The shard that the calling thread calls home, modulo their number. At first the next in
-    /// turn.
-    #[inline]
-    pub(crate) fn thread_index() -> usize {
-        with_home(|home| home.number(this_thread))
-    }
 
     /// Identity of a thread among all others, past and present.
     pub(crate) type ThreadId = usize;
@@ -229,24 +211,8 @@ mod imp {
     pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use loom::thread::ThreadId;
 
-    pub(crate) use crate::sync::home::Home;
     pub(crate) use loom::cell::UnsafeCell;
     use std::cell::Cell;
-
-    loom::thread_local!(static HOME: Home = Home::at(0));
-
-    pub(crate) fn with_home<R>(action: impl FnOnce(&Home) -> R) -> R {
-        HOME.with(action)
-    }
-
-    /// The shard that this model's thread calls home: chosen by the model, not by first use.
-    pub(crate) fn thread_index() -> usize {
-        with_home(|home| home.number(|| 0))
-    }
-
-    pub(crate) fn set_thread_index(index: usize) {
-        HOME.with(|home| home.set(index));
-    }
 
     pub(crate) fn this_thread() -> ThreadId {
         loom::thread::current().id()

@@ -3,8 +3,7 @@
 //! `PROTOCOL.md` argues that a scan that passes over a shard misses no timer.
 
 use crate::engine::MAX_SHARDS;
-use crate::engine::per_shard::position;
-use crate::platform::{ONE_SHARD, PerShard, per_shard};
+use crate::platform::{ONE_SHARD, PerShard, per_shard, position};
 use crate::sync::{AtomicU64, Ordering, fence, unmodelled};
 use crate::tick::Tick;
 

@@ -2,7 +2,6 @@
 
 use core::task::Waker;
 
-use crate::engine::per_shard::home;
 use crate::engine::shard::Shard;
 use crate::engine::{Claim, Engine, Entry, Notify, State};
 use crate::platform::ONE_SHARD;
@@ -148,23 +147,25 @@ impl Engine {
         if ONE_SHARD {
             return (0, self.shards.at(0).lock());
         }
-        let index = home(self.shards.len());
-        match self.shards.at(index).try_lock() {
-            Some(shard) => {
-                with_home(Home::was_free);
-                (index as u8, shard)
+        with_home(|home| {
+            let index = home.number() & (self.shards.len() - 1);
+            match self.shards.at(index).try_lock() {
+                Some(shard) => {
+                    home.was_free();
+                    (index as u8, shard)
+                }
+                None => self.lock_neighbour(home, index),
             }
-            None => self.lock_neighbour(index),
-        }
+        })
     }
 
     #[cold]
-    fn lock_neighbour(&self, index: usize) -> (u8, LockGuard<'_, Shard>) {
+    fn lock_neighbour(&self, home: &Home, index: usize) -> (u8, LockGuard<'_, Shard>) {
         let next = (index + 1) & (self.shards.len() - 1);
         if next != index {
             // A driver that is awake may have the lock for a while, and then takes the next.
             if self.alarm.plan().is_some() {
-                with_home(Home::was_taken);
+                home.was_taken();
             }
             if let Some(shard) = self.shards.at(next).try_lock() {
                 return (next as u8, shard);

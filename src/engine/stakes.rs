@@ -5,9 +5,8 @@
 //! under that lock, since a sleep that was never armed may be the last to hold the engine.
 
 use crate::engine::Engine;
-use crate::engine::per_shard::home;
-use crate::platform::{PerShard, per_shard};
-use crate::sync::{Arc, CachePadded, SetOnce};
+use crate::platform::{PerShard, per_shard, position};
+use crate::sync::{Arc, CachePadded, Home, SetOnce, with_home};
 
 /// An engine, and a stake in it for each shard.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ impl Stakes {
     /// A stake that is counted in the calling thread's shard.
     #[inline]
     pub(crate) fn take(&self) -> Stake {
-        let of_home = &self.of[home(self.of.len())];
+        let of_home = &self.of[position(with_home(Home::number) & (self.of.len() - 1))];
         match of_home.get() {
             Some(stake) => stake.clone(),
             None => self.make(of_home),

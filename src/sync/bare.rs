@@ -19,6 +19,10 @@ pub(crate) use crate::sync::whole::AtomicU64;
 pub(crate) struct Home;
 
 impl Home {
+    pub(crate) fn number(&self) -> usize {
+        0
+    }
+
     pub(crate) fn was_free(&self) {}
 
     pub(crate) fn was_taken(&self) {}
@@ -26,10 +30,6 @@ impl Home {
 
 pub(crate) fn with_home<R>(action: impl FnOnce(&Home) -> R) -> R {
     action(&Home)
-}
-
-pub(crate) fn thread_index() -> usize {
-    0
 }
 
 /// The calling thread. A program has one, and an interrupt handler counts as that: the code that it

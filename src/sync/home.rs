@@ -5,47 +5,69 @@
 
 use std::cell::Cell;
 
+#[cfg(not(all(test, tourbillon_model)))]
+use crate::sync::this_thread;
+
 /// So many times in a row a thread finds its home's lock taken before it moves. Loom has to see
 /// each move.
 pub(crate) const PATIENCE: u32 = if cfg!(all(test, tourbillon_model)) { 1 } else { 4 };
 
+#[cfg(not(all(test, tourbillon_model)))]
+std::thread_local!(static HOME: Home = const { Home::at(UNKNOWN) });
+#[cfg(all(test, tourbillon_model))]
+loom::thread_local!(static HOME: Home = Home::at(0));
+
+/// The number before the first use. In the models each thread is given one.
+#[cfg(not(all(test, tourbillon_model)))]
+const UNKNOWN: usize = usize::MAX;
+
 /// The shard that a thread calls home, in every engine. Only that thread touches it.
 pub(crate) struct Home {
-    /// The shard, modulo the number of an engine's shards; `usize::MAX` before the first use.
+    /// The shard, modulo the number of an engine's shards. At first the next in turn.
     number: Cell<usize>,
     /// How often its lock was found taken since it was last found free.
     taken: Cell<u32>,
 }
 
-impl Home {
-    /// Makes the home of a thread that gets its number on first use.
-    #[cfg_attr(all(test, tourbillon_model), allow(dead_code, reason = "models choose the number"))]
-    pub(crate) const fn unknown() -> Self {
-        Self::at(usize::MAX)
-    }
+/// Gives the calling thread's home.
+///
+/// Works while thread-local destructors run, since a constant without a destructor is stored.
+#[inline]
+pub(crate) fn with_home<R>(action: impl FnOnce(&Home) -> R) -> R {
+    HOME.with(action)
+}
 
-    pub(crate) const fn at(number: usize) -> Self {
+/// The number of the calling thread's home.
+#[cfg(test)]
+pub(crate) fn thread_index() -> usize {
+    with_home(Home::number)
+}
+
+#[cfg(all(test, tourbillon_model))]
+pub(crate) fn set_thread_index(index: usize) {
+    with_home(|home| home.number.set(index));
+}
+
+impl Home {
+    const fn at(number: usize) -> Self {
         Self { number: Cell::new(number), taken: Cell::new(0) }
     }
 
-    /// Returns the number; the `first` time that of the thread.
     #[inline]
-    pub(crate) fn number(&self, first: impl FnOnce() -> usize) -> usize {
-        if self.number.get() == usize::MAX {
-            self.number.set(first());
+    pub(crate) fn number(&self) -> usize {
+        #[cfg(not(all(test, tourbillon_model)))]
+        if self.number.get() == UNKNOWN {
+            self.number.set(this_thread());
         }
         self.number.get()
     }
 
-    #[cfg(all(test, tourbillon_model))]
-    pub(crate) fn set(&self, number: usize) {
-        self.number.set(number);
-    }
-
-    /// Notes that the lock was free.
-    #[inline]
+    /// Notes that the lock was free. Writes nothing unless it was taken the last time.
+    #[inline(always)]
     pub(crate) fn was_free(&self) {
-        self.taken.set(0);
+        if self.taken.get() > 0 {
+            self.taken.set(0);
+        }
     }
 
     /// Notes that another thread had the lock, to arm or to cancel. Two threads with the same home

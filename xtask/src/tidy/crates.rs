@@ -222,7 +222,6 @@ pub const CRATES: &[Crate] = &[
             "engine/parker/futex.rs",
             "engine/parker/windows.rs",
             "engine/parker/windows/resumes.rs",
-            "engine/per_shard.rs",
             "engine/shard.rs",
             "engine/wake_batch.rs",
             "fork.rs",
