@@ -141,7 +141,7 @@ impl Place {
     /// The entry's key, once it is filed no more.
     #[inline(always)]
     pub(crate) fn key(&self) -> NodeKey {
-        NodeKey::numbered(self.0.get())
+        NodeKey(self.0.get())
     }
 }
 
@@ -209,7 +209,7 @@ impl Block {
     fn begin(&self, head: u32, prev: u32, key: NodeKey) {
         self.next.set(head);
         self.prev.set(prev);
-        self.keys[0].set(key.number());
+        self.keys[0].set(key.0);
         self.filled_and_keys.set(FILLED + 1);
     }
 
@@ -218,7 +218,7 @@ impl Block {
     fn push(&self, key: NodeKey) -> Option<usize> {
         let before = self.filled_and_keys.get();
         let index = (before / FILLED) as usize;
-        self.keys.get(index)?.set(key.number());
+        self.keys.get(index)?.set(key.0);
         self.filled_and_keys.set(before + FILLED + 1);
         Some(index)
     }
@@ -233,14 +233,14 @@ impl Block {
         let is_last = index as u32 + 1 == before / FILLED;
         let after = before - 1 - if is_last { FILLED } else { 0 };
         self.filled_and_keys.set(after);
-        (NodeKey::numbered(key), after % FILLED == 0)
+        (NodeKey(key), after % FILLED == 0)
     }
 
     /// Returns the key in a place.
     #[inline(always)]
     fn key(&self, index: usize) -> Option<NodeKey> {
         let number = self.filled().get(index)?.get();
-        (number != NIL).then(|| NodeKey::numbered(number))
+        (number != NIL).then_some(NodeKey(number))
     }
 
     /// The places that were filled, in order.
@@ -371,7 +371,8 @@ pub(crate) struct Wheel<T> {
     draining_shift: u32,
     /// One bit per level that has an occupied slot.
     levels: u32,
-    entries: Store<T, DISCARDS>,
+    /// To allocate and release entries, and to read their values.
+    pub(crate) entries: Store<T, DISCARDS>,
     blocks: Store<Block, 1>,
     /// Number of entries in `discarded`.
     discards: u32,
@@ -407,16 +408,6 @@ impl<T: Timed> Wheel<T> {
     /// Number of entries filed.
     pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    /// The storage, to allocate and release entries and to read their values.
-    pub(crate) fn store(&mut self) -> &mut Store<T, DISCARDS> {
-        &mut self.entries
-    }
-
-    /// The value of the entry `key`.
-    pub(crate) fn value(&self, key: NodeKey) -> &T {
-        self.entries.value(key)
     }
 
     /// A lower bound of the ticks by which entries are to be handed out; `None` when there is none
@@ -559,7 +550,7 @@ impl<T: Timed> Wheel<T> {
             head.bound = due_by;
         } else {
             head.bound = head.bound.min(due_by);
-            if let Some(index) = self.blocks.get(last).push(key) {
+            if let Some(index) = self.blocks.value(NodeKey(last)).push(key) {
                 self.len += 1;
                 return Filed::at(last, index);
             }
@@ -570,11 +561,11 @@ impl<T: Timed> Wheel<T> {
     /// Puts a block with `key` at the end of a list, behind `last`.
     #[cold]
     fn append_in_new_block(&mut self, at: u32, last: u32, key: NodeKey) -> Filed {
-        let number = self.blocks.allocate(Block::new).number();
+        let number = self.blocks.allocate(Block::new).0;
         assert!(number < NIL >> Filed::BITS, "2^28 blocks of timers in one shard");
         self.heads.get_mut(at).last = number;
         self.set_next(last, number);
-        self.blocks.get(number).begin(at, last, key);
+        self.blocks.value(NodeKey(number)).begin(at, last, key);
         self.len += 1;
         Filed::at(number, 0)
     }
@@ -616,7 +607,7 @@ impl<T: Timed> Wheel<T> {
     pub(crate) fn remove(&mut self, filed: Filed) -> NodeKey {
         let key = self.take(filed);
         self.len -= 1;
-        self.entries.value(key).place().0.set(key.number());
+        self.entries.value(key).place().0.set(key.0);
         key
     }
 
@@ -624,7 +615,7 @@ impl<T: Timed> Wheel<T> {
     /// they are.
     #[inline(always)]
     fn take(&mut self, filed: Filed) -> NodeKey {
-        let (key, empty) = self.blocks.get(filed.block()).take(filed.index());
+        let (key, empty) = self.blocks.value(NodeKey(filed.block())).take(filed.index());
         if empty {
             self.drop_block(filed.block());
         }
@@ -634,7 +625,7 @@ impl<T: Timed> Wheel<T> {
     /// Takes an empty block out of its list.
     #[cold]
     fn drop_block(&mut self, number: u32) {
-        let block = self.blocks.get(number);
+        let block = self.blocks.value(NodeKey(number));
         let (next, prev) = (block.next.get(), block.prev.get());
         self.set_next(prev, next);
         self.set_prev(next, prev);
@@ -642,7 +633,7 @@ impl<T: Timed> Wheel<T> {
         if next == prev && next >= FIRST_HEAD && next != DRAINING {
             self.vacate(next);
         }
-        self.blocks.release(NodeKey::numbered(number));
+        self.blocks.release(NodeKey(number));
     }
 
     /// Sets the next after block or head `at`.
@@ -651,7 +642,7 @@ impl<T: Timed> Wheel<T> {
         if at >= FIRST_HEAD {
             self.heads.get_mut(at).first = next;
         } else {
-            self.blocks.get(at).next.set(next);
+            self.blocks.value(NodeKey(at)).next.set(next);
         }
     }
 
@@ -661,7 +652,7 @@ impl<T: Timed> Wheel<T> {
         if at >= FIRST_HEAD {
             self.heads.get_mut(at).last = prev;
         } else {
-            self.blocks.get(at).prev.set(prev);
+            self.blocks.value(NodeKey(at)).prev.set(prev);
         }
     }
 
@@ -707,11 +698,11 @@ impl<T: Timed> Wheel<T> {
     ) -> bool {
         // All ticks first: the entries lie anywhere in memory, and so the processor fetches them at
         // the same time.
-        let places = self.blocks.get(number).filled();
+        let places = self.blocks.value(NodeKey(number)).filled();
         let filled = places.len();
         let mut ticks = [EMPTIED; KEYS];
         for (tick, place) in ticks.iter_mut().zip(places).filter(|(_, key)| key.get() != NIL) {
-            *tick = self.entries.get(place.get()).due_by();
+            *tick = self.entries.value(NodeKey(place.get())).due_by();
         }
         for (index, &due_by) in ticks[..filled].iter().enumerate() {
             if due_by == EMPTIED {
@@ -731,7 +722,7 @@ impl<T: Timed> Wheel<T> {
             if is_due {
                 allowance.expiries -= 1;
                 let entry = self.entries.value(key);
-                entry.place().0.set(key.number());
+                entry.place().0.set(key.0);
                 due(entry, due_by);
             } else {
                 allowance.moves -= 1;
@@ -745,7 +736,7 @@ impl<T: Timed> Wheel<T> {
     /// The deadline of an entry of a block. Not inlined: most drained entries are due by then.
     #[inline(never)]
     fn deadline_of(&self, number: u32, index: usize, due_by: Tick) -> Tick {
-        let key = self.blocks.get(number).key(index).expect("it is filed there");
+        let key = self.blocks.value(NodeKey(number)).key(index).expect("it is filed there");
         self.entries.value(key).deadline(due_by)
     }
 
@@ -868,13 +859,13 @@ impl Iterator for Keys<'_> {
         loop {
             for place in self.left.by_ref() {
                 if place.get() != NIL {
-                    return Some(NodeKey::numbered(place.get()));
+                    return Some(NodeKey(place.get()));
                 }
             }
             if self.next >= FIRST_HEAD {
                 return None;
             }
-            let block = self.blocks.get(self.next);
+            let block = self.blocks.value(NodeKey(self.next));
             (self.next, self.left) = (block.next.get(), block.filled().iter());
         }
     }

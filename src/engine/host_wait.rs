@@ -54,7 +54,7 @@ impl Engine {
         let DrivenBy::Thread(thread) = &self.driven_by else { return };
         let Some(event_loop) = thread.parker.event_loop() else { return };
         let Some(due) = due.filter(|due| *due != Tick::NEVER) else { return };
-        let wait = event_loop.wait(key.number(), due);
+        let wait = event_loop.wait(key.0, due);
         let wait = Box::new(wait.unwrap_or_else(|thrown| wasm_bindgen::throw_val(thrown)));
         let mut shard = self.shards.at(0).lock();
         let over = match shard.find_alone(key) {
@@ -67,7 +67,7 @@ impl Engine {
 
     /// Ends a wait of the host's. Returns the waker of its entry, if that is due.
     pub(crate) fn end_wait(&self, key: u32, generation: u32) -> Option<Waker> {
-        let key = NodeKey::numbered(key);
+        let key = NodeKey(key);
         let now = self.clock.now();
         let mut shard = self.shards.at(0).lock();
         let entry = shard.find_alone(key)?;

@@ -172,9 +172,9 @@ impl Shard {
     /// Hands out a queued entry. `index` is this shard's own.
     #[inline(always)]
     pub(crate) fn arm(&mut self, index: u8, due: Due, waker: Waker) -> (Claim, Notify) {
-        let key = self.wheel.store().allocate(|| Entry::new(index));
+        let key = self.wheel.entries.allocate(|| Entry::new(index));
         let filed = self.wheel.insert(key, due.from(), due.by);
-        let entry = self.wheel.value(key);
+        let entry = self.wheel.entries.value(key);
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
         entry.set_alone(false);
         entry.file_under(due, filed);
@@ -223,10 +223,10 @@ impl Shard {
     /// [`arm`](Self::arm) for one with a wait of the host's.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     pub(crate) fn arm_alone(&mut self, due: Due, waker: Waker) -> (Claim, Notify) {
-        let key = self.wheel.store().allocate(|| Entry::new(0));
-        self.wheel.value(key).set_alone(true);
+        let key = self.wheel.entries.allocate(|| Entry::new(0));
+        self.wheel.entries.value(key).set_alone(true);
         let notify = self.queue_alone(key, due, waker);
-        (Claim::on(self.wheel.value(key)), notify)
+        (Claim::on(self.wheel.entries.value(key)), notify)
     }
 
     /// Files the entry where no turn comes to it, so that it counts, and is fired by its wait.
@@ -234,7 +234,7 @@ impl Shard {
     #[inline(never)]
     fn queue_alone(&mut self, key: NodeKey, due: Due, waker: Waker) -> Notify {
         let filed = self.wheel.insert(key, Tick::NEVER, Tick::NEVER);
-        let entry = self.wheel.value(key);
+        let entry = self.wheel.entries.value(key);
         entry.file_under(Due::at(due.by), filed);
         entry.queue(waker);
         self.counters.armed += 1;
@@ -252,19 +252,19 @@ impl Shard {
     /// The entry of this key, if it is queued and waits alone.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     pub(crate) fn find_alone(&mut self, key: NodeKey) -> Option<&Entry> {
-        let entry = self.wheel.store().find(key)?;
+        let entry = self.wheel.entries.find(key)?;
         (entry.is_alone() && entry.state() == State::Queued).then_some(entry)
     }
 
     /// Fires such an entry. It must be due.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     pub(crate) fn fire_alone(&mut self, key: NodeKey, now: Tick) -> Waker {
-        let entry = self.wheel.value(key);
+        let entry = self.wheel.entries.value(key);
         let (filed, due) = (entry.place().filed(), entry.due_by());
         self.wheel.remove(filed);
         self.counters.fired += 1;
         self.lateness.note(now.nanos_since(due));
-        self.wheel.value(key).fire()
+        self.wheel.entries.value(key).fire()
     }
 
     /// Takes an entry back, and gives the waker that will not be needed. `completed` says whether
@@ -294,7 +294,7 @@ impl Shard {
             }
             self.wheel.discard(entry.place().filed());
         } else {
-            self.wheel.store().release(entry.place().key());
+            self.wheel.entries.release(entry.place().key());
         }
         waker
     }
@@ -315,13 +315,13 @@ impl Shard {
     ///
     /// Their state is that of fired ones, so the sleeps must not trust it.
     pub(crate) fn abandon(&mut self, chunk: usize) -> Option<Vec<Waker>> {
-        let entries = self.wheel.store().chunk(chunk)?.iter();
+        let entries = self.wheel.entries.chunk(chunk)?.iter();
         let queued = entries.filter(|entry| entry.state() == State::Queued);
         let filed: Vec<_> = queued.map(|entry| entry.place().filed()).collect();
         self.exact = false;
         let wakers = filed.into_iter().map(|filed| {
             let key = self.wheel.remove(filed);
-            let entry = self.wheel.value(key);
+            let entry = self.wheel.entries.value(key);
             self.tolerant -= u32::from(entry.has_margin());
             self.counters.cancelled += 1;
             entry.fire()
@@ -421,7 +421,7 @@ mod tests {
         }
         assert_eq!(shard.turn(Tick::ORIGIN, &mut batch).0, Turned::Completely);
         assert_eq!(shard.pending(), 0);
-        assert!(shard.wheel.store().chunks() <= 2);
+        assert!(shard.wheel.entries.chunks() <= 2);
         let claims = armed(&mut shard, BURST);
         while shard.turn(Tick::LAST, &mut batch).0 == Turned::Partly {
             assert_eq!(batch.wake_all(|_| ()), 0);
@@ -431,7 +431,7 @@ mod tests {
         }
         assert_eq!(shard.turn(Tick::LAST, &mut batch).0, Turned::Completely);
         assert_eq!(shard.counters.fired, BURST);
-        assert!(shard.wheel.store().chunks() <= 2);
+        assert!(shard.wheel.entries.chunks() <= 2);
     }
 
     #[test]

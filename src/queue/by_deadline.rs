@@ -108,7 +108,7 @@ impl ByDeadline {
     fn find_firsts(&self) -> Vec<(Tick, wheel::NodeKey)> {
         let most = self.wheel.len().isqrt().clamp(FEW, FIRSTS_MAX);
         let firsts = self.wheel.firsts(most);
-        firsts.iter().for_each(|(_, key)| self.wheel.value(*key).list(true));
+        firsts.iter().for_each(|(_, key)| self.wheel.entries.value(*key).list(true));
         firsts
     }
 
@@ -126,10 +126,10 @@ impl ByDeadline {
         }
         let place = firsts.partition_point(|(other, _)| *other > deadline);
         firsts.insert(place, (deadline, key));
-        wheel.value(key).list(true);
+        wheel.entries.value(key).list(true);
         if firsts.len() == 2 * FIRSTS_MAX {
             for (_, key) in firsts.drain(..FIRSTS_MAX) {
-                wheel.value(key).list(false);
+                wheel.entries.value(key).list(false);
             }
         }
     }
@@ -156,9 +156,9 @@ impl Order for ByDeadline {
         if entry.deadline == Tick::NEVER {
             return;
         }
-        let key = self.wheel.store().allocate(InWheel::new);
+        let key = self.wheel.entries.allocate(InWheel::new);
         let filed = self.wheel.insert(key, entry.deadline, entry.deadline);
-        self.wheel.value(key).set(entry.deadline, filed, index);
+        self.wheel.entries.value(key).set(entry.deadline, filed, index);
         entry.position = Some(key);
         if let Some(firsts) = self.firsts.get_mut() {
             Self::note_filed(firsts, &self.wheel, entry.deadline, key);
@@ -169,7 +169,7 @@ impl Order for ByDeadline {
     fn remove<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32) {
         let Item { deadline, position, .. } = slab.entry_mut(index);
         if let Some(key) = position.take() {
-            let entry = self.wheel.value(key);
+            let entry = self.wheel.entries.value(key);
             let (filed, (_, is_listed)) = (entry.place().filed(), entry.index());
             if is_listed {
                 self.forget(*deadline, key);
@@ -205,7 +205,7 @@ impl Order for ByDeadline {
                     if is_listed {
                         self.forget(*deadline, key);
                     }
-                    self.wheel.store().release(key);
+                    self.wheel.entries.release(key);
                 }
                 return Some(index);
             }
@@ -228,7 +228,7 @@ impl Order for ByDeadline {
         } else {
             self.firsts.get_or_init(|| self.find_firsts()).last()?.1
         };
-        Some(self.wheel.value(first).index().0)
+        Some(self.wheel.entries.value(first).index().0)
     }
 
     fn clear(&mut self, now: Tick) {

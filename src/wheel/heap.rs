@@ -41,7 +41,7 @@ struct Item {
 impl Item {
     /// Fills a group.
     const NONE: Self =
-        Self { deadline: Tick::NEVER, due_by: Tick::NEVER, key: NodeKey::numbered(0), order: 0 };
+        Self { deadline: Tick::NEVER, due_by: Tick::NEVER, key: NodeKey(0), order: 0 };
 
     /// Returns whether it is handed out first. Equal deadlines are handed out in filing order, as
     /// far as that is known.
@@ -59,7 +59,8 @@ pub(crate) struct Heap<T> {
     len: usize,
     /// Number of entries filed so far, which wraps.
     filings: u32,
-    entries: Store<T, DISCARDS>,
+    /// To allocate and release entries, and to read their values.
+    pub(crate) entries: Store<T, DISCARDS>,
 }
 
 impl<T: Timed> Heap<T> {
@@ -71,16 +72,6 @@ impl<T: Timed> Heap<T> {
     /// Number of entries filed.
     pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    /// The storage, to allocate and release entries and to read their values.
-    pub(crate) fn store(&mut self) -> &mut Store<T, DISCARDS> {
-        &mut self.entries
-    }
-
-    /// The value of the entry `key`.
-    pub(crate) fn value(&self, key: NodeKey) -> &T {
-        self.entries.value(key)
     }
 
     /// The key of the entry that is filed there.
@@ -145,7 +136,7 @@ impl<T: Timed> Heap<T> {
     /// Takes the entry that is filed there out. Returns its key, and leaves it in its place too.
     pub(crate) fn remove(&mut self, filed: Filed) -> NodeKey {
         let key = self.take(filed.0 as usize);
-        self.entries.value(key).place().0.set(key.number());
+        self.entries.value(key).place().0.set(key.0);
         key
     }
 
@@ -174,7 +165,7 @@ impl<T: Timed> Heap<T> {
             if is_due {
                 allowance.expiries -= 1;
                 let entry = self.entries.value(key);
-                entry.place().0.set(key.number());
+                entry.place().0.set(key.0);
                 due(entry, due_by);
             } else {
                 allowance.moves -= 1;
@@ -296,7 +287,7 @@ mod tests {
             assert!(heap.groups.len() <= heap.len().div_ceil(GROUP) + 1);
             for index in 0..heap.len() {
                 let item = heap.item(index);
-                let entry = heap.value(item.key);
+                let entry = heap.entries.value(item.key);
                 assert_eq!(entry.place().filed().0 as usize, index);
                 assert!(item.deadline <= entry.filing.get().0);
                 assert!(index == 0 || heap.item((index - 1) / 2).is_before(item));
@@ -312,7 +303,7 @@ mod tests {
             let first = harness.filed.first_key_value();
             let first = first.map(|((deadline, _), key)| (*deadline, *key));
             assert!(heap.next_start() <= first.map(|(deadline, _)| deadline));
-            if !harness.filed.values().any(|key| heap.value(*key).postponed.get()) {
+            if !harness.filed.values().any(|key| heap.entries.value(*key).postponed.get()) {
                 assert_eq!(bound, first_due);
                 assert!(heap.finds_first_within(0));
                 assert_eq!(heap.first(), first.map(|(_, key)| key));
@@ -330,10 +321,10 @@ mod tests {
         for round in 0..30_u32 {
             heap.filings = round % 3 * (u32::MAX / 3);
             let tick = Tick::from_raw(Tick::ORIGIN.raw() + u64::from(round * 7 % 10));
-            let key = heap.store().allocate(Entry::new);
-            heap.value(key).filing.set((tick, 0));
+            let key = heap.entries.allocate(Entry::new);
+            heap.entries.value(key).filing.set((tick, 0));
             let filed = heap.insert(key, tick, tick);
-            heap.value(key).place().file(filed);
+            heap.entries.value(key).place().file(filed);
         }
         let allowance = Allowance { expiries: 30, moves: 30 };
         let turned = heap.turn(Tick::LAST, allowance, |_, due_by| handed_out.push(due_by));

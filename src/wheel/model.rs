@@ -101,11 +101,11 @@ macro_rules! forward {
         }
 
         fn store(&mut self) -> &mut Store<Entry, DISCARDS> {
-            self.store()
+            &mut self.entries
         }
 
         fn value(&self, key: NodeKey) -> &Entry {
-            self.value(key)
+            self.entries.value(key)
         }
 
         fn first_due(&mut self) -> Option<Tick> {
@@ -302,7 +302,8 @@ impl Subject for Wheel<Entry> {
         assert!(deadline.is_none() || !all_are_in_slots || is_bound, "{start:?} for {deadline:?}");
         let found = harness.wheel.first_due();
         assert!(found.is_some() == first.is_some() && found <= first, "{found:?}");
-        let postponed = harness.filed.values().any(|key| harness.wheel.value(*key).postponed.get());
+        let postponed =
+            harness.filed.values().any(|key| harness.wheel.value(*key).postponed.get());
         assert!(postponed || found == first, "{found:?} for {first:?}");
     }
 }
@@ -335,7 +336,7 @@ impl Harness<Wheel<Entry>> {
         let head = wheel.heads.get(at);
         let (mut before, mut number, mut length) = (at, head.first, 0);
         while number < FIRST_HEAD {
-            let block = wheel.blocks.get(number);
+            let block = wheel.blocks.value(NodeKey(number));
             assert_eq!(block.prev.get(), before, "back link in list {at}");
             let keys = (0..KEYS).filter_map(|index| Some((index, block.key(index)?)));
             let live = keys.map(|(index, key)| self.check_entry(at, Filed::at(number, index), key));

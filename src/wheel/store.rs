@@ -34,20 +34,7 @@ pub(crate) const CHUNK: usize = if cfg!(all(test, tourbillon_model)) {
 
 /// Names an entry of one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct NodeKey(u32);
-
-impl NodeKey {
-    /// The key of this [number](Self::number).
-    #[inline(always)]
-    pub(crate) const fn numbered(number: u32) -> Self {
-        Self(number)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn number(self) -> u32 {
-        self.0
-    }
-}
+pub(crate) struct NodeKey(pub(crate) u32);
 
 /// A number in shared memory that only the holder of the store reads or writes.
 #[derive(Debug)]
@@ -97,7 +84,7 @@ impl<T> Chunk<T> {
     #[inline]
     fn entry(&self, key: u32) -> &T {
         let Some(entries) = &self.entries else { missing() };
-        let Some(entry) = entries.get(offset(key)) else { missing() };
+        let Some(entry) = entries.get(key as usize % CHUNK) else { missing() };
         entry
     }
 }
@@ -179,20 +166,15 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
 
     #[inline]
     pub(crate) fn value(&self, key: NodeKey) -> &T {
-        let Some(chunk) = self.chunks.get(index(key.0)) else { missing() };
+        let Some(chunk) = self.chunks.get(key.0 as usize / CHUNK) else { missing() };
         chunk.entry(key.0)
     }
 
     /// The value of a key that may have been taken back. It may be another's by now.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     pub(crate) fn find(&self, key: NodeKey) -> Option<&T> {
-        self.chunks.get(index(key.0))?.entries.as_ref()?.get(offset(key.0))
-    }
-
-    /// Returns the value of a number, like [`value`](Self::value).
-    #[inline(always)]
-    pub(super) fn get(&self, number: u32) -> &T {
-        self.value(NodeKey(number))
+        let chunk = self.chunks.get(key.0 as usize / CHUNK)?;
+        chunk.entries.as_ref()?.get(key.0 as usize % CHUNK)
     }
 
     /// The entries of a chunk, handed out or not. `None` if there are no more chunks.
@@ -237,7 +219,7 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
 
     /// Puts a key into its chunk; gives the chunk's memory back if it is the second empty one.
     fn give(&mut self, key: u32) {
-        let number = index(key);
+        let number = key as usize / CHUNK;
         let Some(chunk) = self.chunks.get_mut(number) else { missing() };
         chunk.live -= 1;
         if chunk.live == 0 && self.empty > 0 {
@@ -283,14 +265,6 @@ fn capacity<T: Pooled>(number: usize) -> u32 {
 
 const fn first_of(number: usize) -> u32 {
     (number * CHUNK) as u32
-}
-
-const fn index(key: u32) -> usize {
-    key as usize / CHUNK
-}
-
-const fn offset(key: u32) -> usize {
-    key as usize % CHUNK
 }
 
 #[cfg(all(test, not(tourbillon_model)))]

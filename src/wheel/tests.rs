@@ -93,15 +93,15 @@ impl Timed for Entry {
 
 fn filed(wheel: &mut Wheel<Entry>, deadline: u64) -> NodeKey {
     let new = || Entry { place: Place::new(), deadline: Cell::new(0) };
-    let key = wheel.store().allocate(new);
+    let key = wheel.entries.allocate(new);
     let filed = wheel.insert(key, Tick::from_raw(deadline), Tick::from_raw(deadline));
-    wheel.value(key).place.file(filed);
-    wheel.value(key).deadline.set(deadline);
+    wheel.entries.value(key).place.file(filed);
+    wheel.entries.value(key).deadline.set(deadline);
     key
 }
 
 fn remove(wheel: &mut Wheel<Entry>, key: NodeKey) {
-    let filed = wheel.value(key).place.filed();
+    let filed = wheel.entries.value(key).place.filed();
     assert_eq!(wheel.remove(filed), key);
 }
 
@@ -230,7 +230,7 @@ fn what_is_discarded_is_none_of_the_first_entries() {
     let begins = Tick::ORIGIN.raw() + (1 << 40);
     let keys: Vec<_> = (0..5).map(|n| filed(&mut wheel, begins + n)).collect();
     for key in [keys[0], keys[2]] {
-        let filed = wheel.value(key).place.filed();
+        let filed = wheel.entries.value(key).place.filed();
         wheel.discard(filed);
     }
     assert_eq!(firsts(&wheel, 2), [begins + 1, begins + 3]);
