@@ -438,7 +438,7 @@ impl Sleep {
             Some(claim) if !claim.is_mark() && engine.is_inherited() => Phase::Unarmed,
             // SAFETY: it is not a mark, so `self.engine` made it.
             Some(claim) if !claim.is_mark() => Phase::Armed(unsafe { claim.entry() }),
-            Some(claim) if claim.is_spent() => Phase::Completed,
+            Some(claim) if *claim == Claim::SPENT => Phase::Completed,
             _ => Phase::Unarmed,
         }
     }
@@ -464,31 +464,22 @@ impl Sleep {
         !engine.is_inherited() && unsafe { engine.remove(claim, completed) }
     }
 
-    /// Arms the sleep for a [callback](Caller::Callback), and returns the work that is left to it.
-    pub(crate) fn arm(&mut self, waker: Waker) -> Notify {
-        let (claim, notify) = self.queue(self.engine.get(), waker, Caller::Callback);
-        self.keep(claim);
-        notify
-    }
-
-    /// Queues an entry in the engine of this process. The sleep has a deadline, and no entry until
-    /// the caller [keeps](Self::keep) this one. Returns the work that is left as well.
+    /// Queues an entry in the engine of this process. The sleep has a deadline, and no entry.
+    /// Returns the work that is left.
     ///
     /// Reads no clock, so the driver wakes `waker` even if the deadline has come.
     #[inline(always)]
-    fn queue(&self, engine: &Engine, waker: Waker, caller: Caller) -> (Claim, Notify) {
+    pub(crate) fn arm(&mut self, waker: Waker, caller: Caller) -> Notify {
+        let engine = self.engine.get();
         debug_assert!(self.is_unarmed() && !engine.is_inherited(), "armed twice");
-        if self.slack.is_none() {
+        let (claim, notify) = if self.slack.is_none() {
             engine.arm(Due::at(self.deadline), waker, caller)
         } else {
             engine.arm_within(self.due(), waker, caller)
-        }
-    }
-
-    #[inline(always)]
-    fn keep(&mut self, claim: Claim) {
+        };
         self.claim = Some(claim);
         self.listing.armed(|| self.engine.get(), self.deadline);
+        notify
     }
 
     /// Takes this process's engine for its parent's. The sleep is not armed.
@@ -522,7 +513,7 @@ impl Sleep {
     /// Returns whether it is not armed, and has not completed.
     #[inline]
     pub(crate) fn is_unarmed(&self) -> bool {
-        self.claim.as_ref().is_none_or(Claim::is_ahead)
+        self.claim.is_none() || self.claim == Some(Claim::AHEAD)
     }
 
     /// Unarms the sleep, under a lock. Dropping the returned value gives the entry back, and may
@@ -567,8 +558,7 @@ impl Sleep {
             return Poll::Pending;
         }
         // A late driver wakes the sleep once it gets to the deadline that it is parked for.
-        let trusts = self.claim.as_ref().is_some_and(Claim::is_ahead);
-        if !(trusts && engine.driver_covers(self.deadline))
+        if !(self.claim == Some(Claim::AHEAD) && engine.driver_covers(self.deadline))
             && engine.clock().has_passed(self.deadline)
         {
             return self.complete();
@@ -577,8 +567,7 @@ impl Sleep {
             self.leave_parents_engine();
             return self.poll_unarmed(waker);
         }
-        let (claim, notify) = self.queue(engine, waker.clone(), Caller::Sleep);
-        self.keep(claim);
+        let notify = self.arm(waker.clone(), Caller::Sleep);
         if let Err(error) = self.engine.notify(notify) {
             self.give_up(error);
         }
@@ -672,7 +661,7 @@ impl Future for Sleep {
 impl FusedFuture for Sleep {
     /// Returns whether the sleep has completed and was not reset since.
     fn is_terminated(&self) -> bool {
-        self.claim.as_ref().is_some_and(Claim::is_spent)
+        self.claim == Some(Claim::SPENT)
     }
 }
 

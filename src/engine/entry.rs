@@ -309,6 +309,7 @@ unsafe impl Sync for Entry {}
 /// [`Shard::remove`](super::shard::Shard::remove) takes it by value. So an entry is not given
 /// back twice, and no reference to it outlives its claim. A claim that is dropped leaks its entry,
 /// no more.
+#[derive(PartialEq)]
 pub(crate) struct Claim(NonNull<Entry>);
 
 impl Claim {
@@ -322,18 +323,6 @@ impl Claim {
     /// The claim on `entry`, which its shard has just handed out.
     pub(crate) fn on(entry: &Entry) -> Self {
         Self(NonNull::from(entry))
-    }
-
-    /// Returns whether this is [`SPENT`](Self::SPENT).
-    #[inline]
-    pub(crate) fn is_spent(&self) -> bool {
-        *self == Self::SPENT
-    }
-
-    /// Returns whether this is [`AHEAD`](Self::AHEAD).
-    #[inline]
-    pub(crate) fn is_ahead(&self) -> bool {
-        *self == Self::AHEAD
     }
 
     /// Returns whether this is a mark, and no claim on an entry.
@@ -353,13 +342,6 @@ impl Claim {
         // until then shares it by reference only. It has not been given back: that would have used
         // up the claim, and the returned reference borrows the claim.
         unsafe { self.0.as_ref() }
-    }
-}
-
-impl PartialEq for Claim {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
     }
 }
 

@@ -21,12 +21,17 @@ pub(crate) enum Caller {
 
 impl Engine {
     /// Queues a new entry.
-    #[inline(always)]
+    #[cfg_attr(not(any(target_family = "wasm", target_os = "none")), inline(always))]
     pub(crate) fn arm(&self, due: Due, waker: Waker, caller: Caller) -> (Claim, Notify) {
-        let (claim, notify) = self.insert(due, waker, caller);
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        if self.waits_alone(caller) {
+            return self.insert_alone(due, waker);
+        }
+        let (index, mut shard) = self.lock_home();
+        let (claim, notify) = shard.arm(index, due, waker);
         // SAFETY: a shard of this engine's has just made the claim.
         let entry = unsafe { claim.entry() };
-        let rest = self.finish_insert(entry, due, notify, caller);
+        let rest = self.finish_insert(shard, entry, due, notify, caller);
         (claim, rest)
     }
 
@@ -37,30 +42,11 @@ impl Engine {
         self.arm(due, waker, caller)
     }
 
-    #[cfg_attr(not(any(target_family = "wasm", target_os = "none")), inline(always))]
-    #[cfg_attr(
-        not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")),
-        allow(unused_variables, reason = "no host has waits")
-    )]
-    fn insert(&self, due: Due, waker: Waker, caller: Caller) -> (Claim, Notify) {
-        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
-        if self.waits_alone(caller) {
-            return self.insert_alone(due, waker);
-        }
-        let (index, mut shard) = self.lock_home();
-        let (claim, notify) = shard.arm(index, due, waker);
-        self.post(index.into(), &shard, due, notify);
-        drop(shard);
-        (claim, notify)
-    }
-
     /// Queues a fired entry again.
     pub(crate) fn rearm(&self, entry: &Entry, due: Due, waker: Waker) -> Notify {
         let mut shard = self.shard_of(entry);
         let notify = shard.rearm(entry, due, waker);
-        self.post(entry.shard(), &shard, due, notify);
-        drop(shard);
-        self.finish_insert(entry, due, notify, Caller::Sleep)
+        self.finish_insert(shard, entry, due, notify, Caller::Sleep)
     }
 
     /// Files an entry anew if it is queued.
@@ -70,32 +56,40 @@ impl Engine {
         self.read_for_wait(entry.is_alone());
         let mut shard = self.shard_of(entry);
         let notify = shard.refile(entry, due);
-        self.post(entry.shard(), &shard, due, notify);
-        drop(shard);
-        self.finish_insert(entry, due, notify, caller)
+        self.finish_insert(shard, entry, due, notify, caller)
     }
 
-    /// Posts the changes that an insert has made. The caller holds the shard's lock.
+    /// Posts the changes that an insert has made, releases the lock, and does the part after it if
+    /// its caller may. Returns the rest.
+    ///
+    /// An entry that was just queued is fired if a virtual clock has passed its deadline meanwhile.
+    /// The move of the clock was followed by a scan of the shards. If that was after the insert,
+    /// the entry has been fired. If before, the insert's thread sees the new time, by the shard's
+    /// lock or by the fence of the insert that the scan passed over. Loom `advance_races_arm`. A
+    /// thread that is moving the clock itself, and runs in a waker, will scan again, and in order.
     #[inline(always)]
-    fn post(&self, index: usize, shard: &Shard, due: Due, notify: Notify) {
+    fn finish_insert(
+        &self,
+        shard: LockGuard<'_, Shard>,
+        entry: &Entry,
+        due: Due,
+        notify: Notify,
+        caller: Caller,
+    ) -> Notify {
         if due.margin != Margin::NONE {
-            self.board.open(index, shard.opens());
+            self.board.open(entry.shard(), shard.opens());
         }
         if let Notify::Earliest(by) = notify {
-            self.board.lower(index, by);
+            self.board.lower(entry.shard(), by);
         }
-    }
-
-    /// The part of an insert after the lock, if its caller may do it. Returns the rest.
-    #[inline(always)]
-    fn finish_insert(&self, entry: &Entry, due: Due, notify: Notify, caller: Caller) -> Notify {
-        match caller {
-            Caller::Sleep => {
-                self.catch_up(entry, due.by);
-                self.notify(notify)
-            }
-            Caller::Callback => notify,
+        drop(shard);
+        if caller == Caller::Callback {
+            return notify;
         }
+        if let Some(now) = self.clock.moved_past(due.by) {
+            self.fire_late(entry, now);
+        }
+        self.notify(notify)
     }
 
     /// Puts `waker` in the place of a queued entry's. False if the entry has fired meanwhile.

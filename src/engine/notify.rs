@@ -118,21 +118,9 @@ impl Engine {
         !IN_EVENT_LOOP && self.parks_in_time && self.alarm.is_set_for(deadline)
     }
 
-    /// Fires an entry that was just queued if a virtual clock has passed its deadline meanwhile.
-    ///
-    /// The move of the clock was followed by a scan of the shards. If that was after the insert,
-    /// the entry has been fired. If before, the insert's thread sees the new time, by the shard's
-    /// lock or by the fence of the insert that the scan passed over. Loom `advance_races_arm`. A
-    /// thread that is moving the clock itself, and runs in a waker, will scan again, and in order.
-    #[inline]
-    pub(super) fn catch_up(&self, entry: &Entry, deadline: Tick) {
-        if let Some(now) = self.clock.moved_past(deadline) {
-            self.fire_late(entry, now);
-        }
-    }
-
+    /// Fires an entry that a virtual clock has passed before it was queued.
     #[cold]
-    fn fire_late(&self, entry: &Entry, now: Tick) {
+    pub(super) fn fire_late(&self, entry: &Entry, now: Tick) {
         let waker = self.shard_of(entry).fire(entry, now);
         if let Some(waker) = waker {
             let _running = Running::begin();
