@@ -197,8 +197,8 @@ impl Engine {
     }
 
     /// The engine itself, or what stands in for it if it is inherited.
-    pub(crate) fn current(this: &Arc<Self>) -> &Arc<Self> {
-        if this.is_inherited() { this.successor().engine() } else { this }
+    pub(crate) fn current(&self) -> &Self {
+        if self.is_inherited() { self.successor().engine() } else { self }
     }
 
     /// Returns the stakes of the engine that stands in for this inherited one.

@@ -11,9 +11,24 @@ use crate::driver;
 #[cfg(not(target_os = "none"))]
 use crate::engine::{DrivenBy, DriverThread, default_shards};
 use crate::engine::{Engine, Notify, Stake, Stakes};
-use crate::sync::{Arc, SetOnce, SpawnError};
+use crate::sync::unmodelled::AtomicPtr;
+use crate::sync::{Arc, Ordering, SetOnce, SpawnError};
 
 static GLOBAL: SetOnce<Arc<Handle>> = SetOnce::new();
+
+/// Address of the process-wide engine, noted by the first look for it: a sleep gets there by one
+/// load, and not by way of the handle.
+static ENGINE: AtomicPtr<Engine> = AtomicPtr::new(ptr::null_mut());
+
+/// Looks for the process-wide engine, and notes its address. Threads that do so at once note the
+/// same.
+#[cold]
+fn global_engine() -> &'static Engine {
+    let engine: &'static Engine = Handle::global().engine();
+    // ORDERING: Release, the partner of the Acquire in `EngineRef::get`.
+    ENGINE.store(ptr::from_ref(engine).cast_mut(), Ordering::Release);
+    engine
+}
 
 /// State that all clones of a [`Timer`](crate::Timer) share; gone with the last.
 #[derive(Debug)]
@@ -76,7 +91,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // In a child process, even if nothing was armed there yet: later calls have to find it so.
-        Engine::current(self.engine()).close();
+        self.engine().current().close();
     }
 }
 
@@ -127,11 +142,22 @@ impl EngineRef {
     }
 
     #[inline]
-    pub(crate) fn get(&self) -> &Arc<Engine> {
+    pub(crate) fn get(&self) -> &Engine {
         match &self.0 {
             Some(stake) => stake.engine(),
-            None => &Handle::global().stakes.engine,
+            None => {
+                // ORDERING: Acquire, the partner of the Release in `global_engine`, whose thread
+                // has seen the engine made.
+                let noted = ENGINE.load(Ordering::Acquire);
+                // SAFETY: null, or from a reference for the life of the program.
+                unsafe { noted.as_ref() }.unwrap_or_else(global_engine)
+            }
         }
+    }
+
+    /// The engine, for a driver to hold.
+    fn shared(&self) -> &Arc<Engine> {
+        self.0.as_ref().map_or_else(|| Handle::global().engine(), Stake::engine)
     }
 
     /// Does the rest of an insert, or of a look for the driver. With no lock held: this may call
@@ -150,10 +176,10 @@ impl EngineRef {
     fn find_driver(&self, insert: Notify) -> Result<(), SpawnError> {
         let engine = self.get();
         match engine.notify(insert) {
-            Notify::Start => driver::start(engine),
+            Notify::Start => driver::start(self.shared()),
             #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
             Notify::Wait(key) => {
-                driver::start(engine)?;
+                driver::start(self.shared())?;
                 engine.wait_by_host(key);
                 Ok(())
             }

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::deadline::Deadline;
 use crate::engine::{Caller, Claim, Engine, Entry, Listing, Notify, State};
 use crate::handle::EngineRef;
-use crate::sync::{Arc, SpawnError};
+use crate::sync::SpawnError;
 use crate::tick::Tick;
 use crate::time::Instant;
 use crate::tolerance::{Due, Slack};
@@ -332,7 +332,7 @@ impl Sleep {
         }
     }
 
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn engine(&self) -> &Engine {
         self.engine.get()
     }
 

@@ -65,7 +65,7 @@ pub(crate) mod unmodelled {
     pub(crate) use crate::sync::whole::AtomicU64;
     #[cfg(not(target_os = "none"))]
     pub(crate) use core::sync::atomic::AtomicUsize;
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32};
 }
 
 /// `AtomicU64`, also where the processor has none.

@@ -72,7 +72,7 @@ mod tests {
     fn where_there_is_no_notice_of_a_resume_parks_are_limited() {
         loom::model(|| {
             let harness = Harness::counting_suspend();
-            let mut watch = ResumeWatch::new(harness.timer.engine());
+            let mut watch = ResumeWatch::new(harness.timer.shared_engine());
             assert_eq!(watch.limit(), Duration::MAX);
             harness.time.steps.stop_announcing();
             // There is no watcher to be started.

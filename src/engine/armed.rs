@@ -14,7 +14,7 @@ mod imp {
 
     use crate::engine::Engine;
     use crate::stats::Pending;
-    use crate::sync::{Arc, Mutex, lock};
+    use crate::sync::{Mutex, lock};
     use crate::tick::Tick;
 
     /// The armed sleeps of an engine, in the order they were armed in.
@@ -73,11 +73,7 @@ mod imp {
         }
 
         /// The sleep was armed, by this process; again, if it has a row of when it was before.
-        pub(crate) fn armed<'a>(
-            &mut self,
-            engine: impl FnOnce() -> &'a Arc<Engine>,
-            deadline: Tick,
-        ) {
+        pub(crate) fn armed<'a>(&mut self, engine: impl FnOnce() -> &'a Engine, deadline: Tick) {
             let engine = engine();
             let since = engine.clock().now();
             let mut rows = lock(&engine.armed().rows);
@@ -88,7 +84,7 @@ mod imp {
         }
 
         /// The sleep was given another deadline.
-        pub(crate) fn moved<'a>(&self, engine: impl FnOnce() -> &'a Arc<Engine>, deadline: Tick) {
+        pub(crate) fn moved<'a>(&self, engine: impl FnOnce() -> &'a Engine, deadline: Tick) {
             if self.row == 0 {
                 return;
             }
@@ -101,7 +97,7 @@ mod imp {
         }
 
         /// The sleep is armed no more.
-        pub(crate) fn disarmed<'a>(&mut self, engine: impl FnOnce() -> &'a Arc<Engine>) {
+        pub(crate) fn disarmed<'a>(&mut self, engine: impl FnOnce() -> &'a Engine) {
             let row = core::mem::take(&mut self.row);
             if row == 0 {
                 return;
@@ -122,7 +118,6 @@ mod imp {
 #[cfg(not(all(feature = "pending", not(target_os = "none"))))]
 mod imp {
     use crate::engine::Engine;
-    use crate::sync::Arc;
     use crate::tick::Tick;
 
     #[derive(Debug)]
@@ -144,13 +139,13 @@ mod imp {
         }
 
         #[inline(always)]
-        pub(crate) fn armed<'a>(&mut self, _: impl FnOnce() -> &'a Arc<Engine>, _deadline: Tick) {}
+        pub(crate) fn armed<'a>(&mut self, _: impl FnOnce() -> &'a Engine, _deadline: Tick) {}
 
         #[inline(always)]
-        pub(crate) fn moved<'a>(&self, _: impl FnOnce() -> &'a Arc<Engine>, _deadline: Tick) {}
+        pub(crate) fn moved<'a>(&self, _: impl FnOnce() -> &'a Engine, _deadline: Tick) {}
 
         #[inline(always)]
-        pub(crate) fn disarmed<'a>(&mut self, _: impl FnOnce() -> &'a Arc<Engine>) {}
+        pub(crate) fn disarmed<'a>(&mut self, _: impl FnOnce() -> &'a Engine) {}
 
         #[inline(always)]
         pub(crate) fn split_off(&mut self) -> Self {

@@ -66,7 +66,7 @@ impl Harness {
 
     /// What moves the clock, and holds nothing that a driver waits for the end of.
     pub(crate) fn clock_mover(&self) -> ClockMover {
-        ClockMover { engine: Arc::clone(self.timer.engine()), time: Arc::clone(&self.time) }
+        ClockMover { engine: Arc::clone(self.timer.shared_engine()), time: Arc::clone(&self.time) }
     }
 
     pub(crate) fn advance(&self, nanos: u64) {

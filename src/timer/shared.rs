@@ -71,8 +71,14 @@ impl Timer {
         Self { handle: Arc::new(Handle::new(engine)) }
     }
 
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        Engine::current(self.handle.engine())
+    pub(crate) fn engine(&self) -> &Engine {
+        self.handle.engine().current()
+    }
+
+    /// The engine, for a driver to hold.
+    #[cfg(all(test, tourbillon_model))]
+    pub(crate) fn shared_engine(&self) -> &Arc<Engine> {
+        self.handle.engine()
     }
 
     /// Options for a new timer.

@@ -1,13 +1,12 @@
 //! hyper's timer.
 
 use std::pin::Pin;
+use std::ptr;
 use std::time::{Duration, Instant};
 
 use hyper::rt;
 
-use crate::engine::Engine;
 use crate::sleep::Sleep;
-use crate::sync::Arc;
 use crate::timer::Timer;
 
 /// hyper's timer: `builder.timer(Timer::global())`.
@@ -48,7 +47,7 @@ impl rt::Timer for Timer {
 
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<Sleep>() {
-            Some(mut sleep) if Arc::ptr_eq(Engine::current(sleep.engine()), self.engine()) => {
+            Some(mut sleep) if ptr::eq(sleep.engine().current(), self.engine()) => {
                 sleep.reset(deadline);
             }
             _ => *sleep = rt::Timer::sleep_until(self, deadline),

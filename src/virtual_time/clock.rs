@@ -104,7 +104,7 @@ struct NextTimer<'a> {
     /// Its turn among equal ones.
     turn: u64,
     time: &'a VirtualTime,
-    engine: &'a Arc<Engine>,
+    engine: &'a Engine,
 }
 
 impl VirtualClock {
@@ -689,8 +689,8 @@ impl VirtualClock {
         spawn::spawn(&self.inner.holds, future.into_future(), spawn)
     }
 
-    fn engine(&self) -> Option<&Arc<Engine>> {
-        self.inner.engine.get().map(Engine::current)
+    fn engine(&self) -> Option<&Engine> {
+        self.inner.engine.get().map(|engine| engine.current())
     }
 
     pub(crate) fn time(&self) -> Arc<VirtualTime> {
@@ -715,15 +715,15 @@ impl VirtualClock {
     }
 
     /// The timers that go by this clock: its own, and its nodes'.
-    fn timers(&self) -> impl Iterator<Item = (&VirtualTime, &Arc<Engine>)> {
+    fn timers(&self) -> impl Iterator<Item = (&VirtualTime, &Engine)> {
         let own = self.engine().map(|engine| (&*self.inner.time, engine));
         let nodes = iter::successors(self.inner.nodes.get(), |node| node.next.get());
-        own.into_iter().chain(nodes.map(|node| (&*node.time, Engine::current(&node.engine))))
+        own.into_iter().chain(nodes.map(|node| (&*node.time, node.engine.current())))
     }
 
     /// Finds the timer that is due first, until `last` by the clock that is moved.
     fn earliest<'a>(&'a self, last: Tick) -> Option<NextTimer<'a>> {
-        let due = |(place, (time, engine)): (u64, (&'a VirtualTime, &'a Arc<Engine>))| {
+        let due = |(place, (time, engine)): (u64, (&'a VirtualTime, &'a Engine))| {
             let deadline = engine.exact_earliest(time.own(last))?;
             let at = time.leaders(deadline);
             let turn = self.inner.seed.map_or(place, |seed| mixed(seed ^ at.raw() ^ mixed(place)));

@@ -302,8 +302,7 @@ impl Subject for Wheel<Entry> {
         assert!(deadline.is_none() || !all_are_in_slots || is_bound, "{start:?} for {deadline:?}");
         let found = harness.wheel.first_due();
         assert!(found.is_some() == first.is_some() && found <= first, "{found:?}");
-        let postponed =
-            harness.filed.values().any(|key| harness.wheel.value(*key).postponed.get());
+        let postponed = harness.filed.values().any(|key| harness.wheel.value(*key).postponed.get());
         assert!(postponed || found == first, "{found:?} for {first:?}");
     }
 }

@@ -302,7 +302,7 @@ fn a_reset_that_saw_a_driver_races_two_that_cannot_start_one() {
         let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
         let callback = StdArc::new(harness.timer.never().call(calls.raising(&signal)));
         let (deadline, mover) = (instant(&harness.timer, 5), harness.clock_mover());
-        let engine = Arc::clone(harness.timer.engine());
+        let engine = Arc::clone(harness.timer.shared_engine());
         // So that the driver ends when nothing is armed.
         drop(harness);
         let other = {

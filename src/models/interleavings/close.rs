@@ -220,7 +220,7 @@ fn two_ends_that_are_asked_for_meet() {
     check(|| {
         let harness = Harness::new(1);
         drop(harness.far_timer());
-        let engine = Arc::clone(harness.timer.engine());
+        let engine = Arc::clone(harness.timer.shared_engine());
         let other = thread::spawn(move || assert_eq!(driver::end(&engine), Ok(())));
         assert_eq!(driver::end(harness.timer.engine()), Ok(()));
         other.join().unwrap();

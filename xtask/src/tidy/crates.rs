@@ -225,6 +225,7 @@ pub const CRATES: &[Crate] = &[
             "engine/shard.rs",
             "engine/wake_batch.rs",
             "fork.rs",
+            "handle.rs",
             "handle/scope.rs",
             "sleep.rs",
             "sync/bare.rs",
