@@ -104,10 +104,12 @@ pub(crate) struct Engine {
     driven_by: DrivenBy,
     /// True if a thread drives it whose parks end in time: they and its clock both stop in suspend.
     parks_in_time: bool,
-    /// False if entries are also fired as the driver goes; see [`abandon`](Self::abandon).
-    fires_when_due: bool,
-    /// The process that the engine was made in.
-    generation: Generation,
+    /// Whether an entry that has fired shows that the deadline it was filed under has come. False
+    /// if entries are also fired as the driver goes; see [`abandon`](Self::abandon).
+    pub(crate) fires_when_due: bool,
+    /// The process that the engine was made in. Once that is past, this is a parent process's
+    /// engine, whose locks may be held by threads that are not there.
+    pub(crate) generation: Generation,
     /// Engine that stands in for this one in a child of that process.
     successor: SetOnce<Stakes>,
     /// The time at the last pass. Written by passes, read by anyone.
@@ -189,16 +191,9 @@ impl Engine {
         if self.slack.is_share() { self.clock.until(deadline) } else { Duration::ZERO }
     }
 
-    /// Returns whether this is a parent process's engine, whose locks may be held by threads that
-    /// are not there.
-    #[inline]
-    pub(crate) fn is_inherited(&self) -> bool {
-        self.generation.is_past()
-    }
-
     /// The engine itself, or what stands in for it if it is inherited.
     pub(crate) fn current(&self) -> &Self {
-        if self.is_inherited() { self.successor().engine() } else { self }
+        if self.generation.is_past() { self.successor().engine() } else { self }
     }
 
     /// Returns the stakes of the engine that stands in for this inherited one.
@@ -243,7 +238,7 @@ impl Engine {
             Stakes::new(Arc::new(engine))
         });
         let engine = successor.engine();
-        if engine.is_inherited() { engine.successor() } else { successor }
+        if engine.generation.is_past() { engine.successor() } else { successor }
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -269,12 +264,6 @@ impl Engine {
         }
         // ORDERING: Relaxed; an older time is as good.
         Tick::from_raw(self.cached_now.load(Ordering::Relaxed))
-    }
-
-    /// Returns whether an entry that has fired shows that the deadline it was filed under has come.
-    #[inline]
-    pub(crate) fn fires_when_due(&self) -> bool {
-        self.fires_when_due
     }
 
     /// Holds a shard's lock until the result is dropped.

@@ -129,7 +129,9 @@ impl EngineRef {
     pub(crate) fn of(handle: &Handle) -> Self {
         match GLOBAL.get() {
             Some(global) if ptr::eq(&**global, handle) => Self(None),
-            _ if handle.engine().is_inherited() => Self(Some(handle.engine().successor().take())),
+            _ if handle.engine().generation.is_past() => {
+                Self(Some(handle.engine().successor().take()))
+            }
             _ => Self(Some(handle.stakes.take())),
         }
     }
@@ -138,7 +140,11 @@ impl EngineRef {
     /// inherited.
     pub(crate) fn current(&self) -> Self {
         let engine = self.get();
-        if engine.is_inherited() { Self(Some(engine.successor().take())) } else { self.clone() }
+        if engine.generation.is_past() {
+            Self(Some(engine.successor().take()))
+        } else {
+            self.clone()
+        }
     }
 
     #[inline]

@@ -435,7 +435,7 @@ impl Sleep {
     fn phase(&self, engine: &Engine) -> Phase<'_> {
         match &self.claim {
             // A parent process's entry. Giving it back would take a lock, so it is not.
-            Some(claim) if !claim.is_mark() && engine.is_inherited() => Phase::Unarmed,
+            Some(claim) if !claim.is_mark() && engine.generation.is_past() => Phase::Unarmed,
             // SAFETY: it is not a mark, so `self.engine` made it.
             Some(claim) if !claim.is_mark() => Phase::Armed(unsafe { claim.entry() }),
             Some(claim) if *claim == Claim::SPENT => Phase::Completed,
@@ -461,7 +461,7 @@ impl Sleep {
     fn give_back(&self, claim: Claim, completed: bool) -> bool {
         let engine = self.engine.get();
         // SAFETY: the claim was the sleep's and is not a mark, so `self.engine` made it.
-        !engine.is_inherited() && unsafe { engine.remove(claim, completed) }
+        !engine.generation.is_past() && unsafe { engine.remove(claim, completed) }
     }
 
     /// Queues an entry in the engine of this process. The sleep has a deadline, and no entry.
@@ -471,7 +471,7 @@ impl Sleep {
     #[inline(always)]
     pub(crate) fn arm(&mut self, waker: Waker, caller: Caller) -> Notify {
         let engine = self.engine.get();
-        debug_assert!(self.is_unarmed() && !engine.is_inherited(), "armed twice");
+        debug_assert!(self.is_unarmed() && !engine.generation.is_past(), "armed twice");
         let (claim, notify) = if self.slack.is_none() {
             engine.arm(Due::at(self.deadline), waker, caller)
         } else {
@@ -528,7 +528,7 @@ impl Sleep {
     /// of this process.
     pub(crate) fn unarm(&mut self) {
         self.disarm(None, false);
-        if self.engine.get().is_inherited() {
+        if self.engine.get().generation.is_past() {
             self.leave_parents_engine();
         }
     }
@@ -563,7 +563,7 @@ impl Sleep {
         {
             return self.complete();
         }
-        if engine.is_inherited() {
+        if engine.generation.is_past() {
             self.leave_parents_engine();
             return self.poll_unarmed(waker);
         }
@@ -621,7 +621,7 @@ impl Sleep {
 /// Returns whether an entry that has fired does not show that the deadline in force has come.
 #[inline]
 fn may_be_early(engine: &Engine, entry: &Entry) -> bool {
-    entry.is_postponed() || !engine.fires_when_due()
+    entry.is_postponed() || !engine.fires_when_due
 }
 
 /// Moves an entry to `due`. `is_later`: no part of its window is earlier than before. Then a store

@@ -182,7 +182,7 @@ impl Due {
     /// The first instant: the deadline, or later by the rounding of the margin.
     #[inline(always)]
     pub(crate) fn from(self) -> Tick {
-        self.margin.before(self.by)
+        if self.margin == Margin::NONE { self.by } else { self.margin.before(self.by) }
     }
 }
 
@@ -240,14 +240,8 @@ impl Margin {
     }
 
     /// The instant that lies so much before another.
-    #[inline(always)]
-    pub(crate) fn before(self, by: Tick) -> Tick {
-        if self == Self::NONE { by } else { self.subtract_from(by) }
-    }
-
-    /// The rest of [`before`](Self::before).
     #[inline(never)]
-    fn subtract_from(self, by: Tick) -> Tick {
+    fn before(self, by: Tick) -> Tick {
         if by > Tick::LAST {
             return by;
         }

@@ -89,7 +89,7 @@ mod imp {
                 return;
             }
             let engine = engine();
-            if !engine.is_inherited() {
+            if !engine.generation.is_past() {
                 if let Some(row) = lock(&engine.armed().rows).of.get_mut(&self.row) {
                     row.deadline = deadline;
                 }
@@ -103,7 +103,7 @@ mod imp {
                 return;
             }
             let engine = engine();
-            if !engine.is_inherited() {
+            if !engine.generation.is_past() {
                 lock(&engine.armed().rows).of.remove(&row);
             }
         }

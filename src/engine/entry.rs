@@ -59,8 +59,8 @@ pub(crate) struct Entry {
     /// Instant to fire it by: the one in force, or an earlier one; never later. Written by the
     /// sleep.
     due: AtomicU64,
-    place: Place,
-    shard: u8,
+    pub(super) place: Place,
+    pub(super) shard: u8,
     /// A [`State`]. Written under the shard's lock.
     state: AtomicU8,
     /// A [`Margin`]. Written by the sleep, under the shard's lock.
@@ -119,10 +119,6 @@ impl Entry {
         has_wait
     }
 
-    pub(crate) fn shard(&self) -> usize {
-        self.shard.into()
-    }
-
     #[inline]
     pub(crate) fn state(&self) -> State {
         // ORDERING: Relaxed. Under the shard's lock it is exact. Without, the sleep may read a
@@ -177,14 +173,9 @@ impl Entry {
         self.own.store(0, Ordering::Relaxed);
     }
 
-    /// Returns whether it may be fired before the instant that it is due by.
+    /// How long before the instant that it is due by it may be fired.
     #[inline(always)]
-    pub(crate) fn has_margin(&self) -> bool {
-        self.margin() != Margin::NONE
-    }
-
-    #[inline(always)]
-    fn margin(&self) -> Margin {
+    pub(super) fn margin(&self) -> Margin {
         // ORDERING: Relaxed; the lock orders it, and its sleep wrote it.
         Margin::from_code(self.margin.load(Ordering::Relaxed))
     }
@@ -285,7 +276,7 @@ impl Timed for Entry {
     /// Returns when it may be fired, given what `due_by` returned.
     #[inline(always)]
     fn deadline(&self, due_by: Tick) -> Tick {
-        self.margin().before(due_by)
+        Due { by: due_by, margin: self.margin() }.from()
     }
 }
 

@@ -77,10 +77,10 @@ impl Engine {
         caller: Caller,
     ) -> Notify {
         if due.margin != Margin::NONE {
-            self.board.open(entry.shard(), shard.opens());
+            self.board.open(entry.shard.into(), shard.opens());
         }
         if let Notify::Earliest(by) = notify {
-            self.board.lower(entry.shard(), by);
+            self.board.lower(entry.shard.into(), by);
         }
         drop(shard);
         if caller == Caller::Callback {
@@ -170,6 +170,6 @@ impl Engine {
 
     #[inline]
     pub(super) fn shard_of(&self, entry: &Entry) -> LockGuard<'_, Shard> {
-        self.shards.at(entry.shard()).lock()
+        self.shards.at(entry.shard.into()).lock()
     }
 }

@@ -101,7 +101,7 @@ impl Engine {
     /// Ends the process if this is the copy of a driver's thread in a child, forked by foreign code
     /// that has returned: the thread is the engine's, so there is nothing else to return to.
     pub(crate) fn end_forked_driver(&self, panicked: bool) {
-        if self.is_inherited() && matches!(self.driven_by, DrivenBy::Thread(_)) {
+        if self.generation.is_past() && matches!(self.driven_by, DrivenBy::Thread(_)) {
             fork::end_child(panicked);
         }
     }

@@ -106,7 +106,7 @@ impl Engine {
         }
         visits.wake();
         // A child of a process that forked in foreign code leaves the engine of its parent alone.
-        pass.cut_short |= self.is_inherited();
+        pass.cut_short |= self.generation.is_past();
         pass
     }
 
@@ -162,7 +162,7 @@ impl Visits<'_> {
             let is_urgent = part.turned == Turned::Partly && part.taken < BATCH;
             if is_urgent && !self.batch.is_seeded() || self.limits.until.is_some() {
                 self.wake();
-                if self.engine.is_inherited() {
+                if self.engine.generation.is_past() {
                     return ControlFlow::Break(());
                 }
             }

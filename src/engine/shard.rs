@@ -134,15 +134,6 @@ impl Shard {
         self.earliest
     }
 
-    /// Notes an entry that is queued.
-    #[inline(always)]
-    fn note_window(&mut self, due: Due) {
-        if due.margin != Margin::NONE {
-            self.tolerant += 1;
-            self.opens = self.opens.min(due.from());
-        }
-    }
-
     /// No later than any instant from which on a timer with a margin may be fired;
     /// [`Tick::NEVER`] says that there is none.
     pub(crate) fn opens(&self) -> Tick {
@@ -180,23 +171,21 @@ impl Shard {
         entry.file_under(due, filed);
         entry.queue(waker);
         let claim = Claim::on(entry);
-        self.note_window(due);
         self.counters.armed += 1;
-        (claim, self.lower(due.by))
+        (claim, self.note_queued(due))
     }
 
     /// Queues a fired entry again.
     pub(crate) fn rearm(&mut self, entry: &Entry, due: Due, waker: Waker) -> Notify {
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
         if entry.is_alone() {
-            return self.queue_alone(entry.place().key(), due, waker);
+            return self.queue_alone(entry.place.key(), due, waker);
         }
-        let filed = self.wheel.insert(entry.place().key(), due.from(), due.by);
+        let filed = self.wheel.insert(entry.place.key(), due.from(), due.by);
         entry.file_under(due, filed);
         entry.queue(waker);
-        self.note_window(due);
         self.counters.armed += 1;
-        self.lower(due.by)
+        self.note_queued(due)
     }
 
     /// Files a queued entry anew. A fired one stays as it is.
@@ -208,16 +197,15 @@ impl Shard {
         }
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
         if entry.is_alone() {
-            let filed = entry.place().filed();
+            let filed = entry.place.filed();
             entry.file_under(Due::at(due.by), filed);
             return Notify::Wait(self.wheel.key(filed));
         }
         self.note_removal(entry);
-        let key = self.wheel.remove(entry.place().filed());
+        let key = self.wheel.remove(entry.place.filed());
         let filed = self.wheel.insert(key, due.from(), due.by);
         entry.file_under(due, filed);
-        self.note_window(due);
-        self.lower(due.by)
+        self.note_queued(due)
     }
 
     /// [`arm`](Self::arm) for one with a wait of the host's.
@@ -246,7 +234,7 @@ impl Shard {
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     pub(crate) fn key_to_wait(&self, entry: &Entry, anew: bool) -> Option<NodeKey> {
         let waits = entry.is_alone() && (anew || !entry.has_wait());
-        waits.then(|| self.wheel.key(entry.place().filed()))
+        waits.then(|| self.wheel.key(entry.place.filed()))
     }
 
     /// The entry of this key, if it is queued and waits alone.
@@ -260,7 +248,7 @@ impl Shard {
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     pub(crate) fn fire_alone(&mut self, key: NodeKey, now: Tick) -> Waker {
         let entry = self.wheel.entries.value(key);
-        let (filed, due) = (entry.place().filed(), entry.due_by());
+        let (filed, due) = (entry.place.filed(), entry.due_by());
         self.wheel.remove(filed);
         self.counters.fired += 1;
         self.lateness.note(now.nanos_since(due));
@@ -292,9 +280,9 @@ impl Shard {
             } else {
                 self.counters.cancelled += 1;
             }
-            self.wheel.discard(entry.place().filed());
+            self.wheel.discard(entry.place.filed());
         } else {
-            self.wheel.entries.release(entry.place().key());
+            self.wheel.entries.release(entry.place.key());
         }
         waker
     }
@@ -303,7 +291,7 @@ impl Shard {
     pub(crate) fn fire(&mut self, entry: &Entry, now: Tick) -> Option<Waker> {
         (entry.state() == State::Queued).then(|| {
             self.note_removal(entry);
-            self.wheel.remove(entry.place().filed());
+            self.wheel.remove(entry.place.filed());
             self.counters.fired += 1;
             self.lateness.note(now.nanos_since(entry.due_by()));
             entry.fire()
@@ -317,12 +305,12 @@ impl Shard {
     pub(crate) fn abandon(&mut self, chunk: usize) -> Option<Vec<Waker>> {
         let entries = self.wheel.entries.chunk(chunk)?.iter();
         let queued = entries.filter(|entry| entry.state() == State::Queued);
-        let filed: Vec<_> = queued.map(|entry| entry.place().filed()).collect();
+        let filed: Vec<_> = queued.map(|entry| entry.place.filed()).collect();
         self.exact = false;
         let wakers = filed.into_iter().map(|filed| {
             let key = self.wheel.remove(filed);
             let entry = self.wheel.entries.value(key);
-            self.tolerant -= u32::from(entry.has_margin());
+            self.tolerant -= u32::from(entry.margin() != Margin::NONE);
             self.counters.cancelled += 1;
             entry.fire()
         });
@@ -337,7 +325,7 @@ impl Shard {
         let allowance = Allowance { expiries: batch.room(), moves: MOVES };
         let mut lateness_ns_max = 0;
         let turned = self.wheel.turn(now, allowance, |entry, due_by| {
-            *tolerant -= u32::from(entry.has_margin());
+            *tolerant -= u32::from(entry.margin() != Margin::NONE);
             batch.push(entry.fire());
             let lateness_ns = now.nanos_since(due_by);
             lateness_ns_max = lateness_ns_max.max(lateness_ns);
@@ -354,14 +342,19 @@ impl Shard {
         (turned, lateness_ns_max)
     }
 
-    #[inline]
-    fn lower(&mut self, due_by: Tick) -> Notify {
-        if due_by >= self.earliest {
-            return Notify::NotEarliest(due_by);
+    /// Notes an entry that is queued.
+    #[inline(always)]
+    fn note_queued(&mut self, due: Due) -> Notify {
+        if due.margin != Margin::NONE {
+            self.tolerant += 1;
+            self.opens = self.opens.min(due.from());
+        }
+        if due.by >= self.earliest {
+            return Notify::NotEarliest(due.by);
         }
         self.exact = true;
-        self.earliest = due_by;
-        Notify::Earliest(due_by)
+        self.earliest = due.by;
+        Notify::Earliest(due.by)
     }
 
     /// Raises `opens` after a complete turn. The next slot may have none of the entries with a
@@ -378,7 +371,7 @@ impl Shard {
     /// Notes that a queued entry leaves the wheel before it is fired by a turn.
     #[inline]
     fn note_removal(&mut self, entry: &Entry) {
-        self.tolerant -= u32::from(entry.has_margin());
+        self.tolerant -= u32::from(entry.margin() != Margin::NONE);
         self.exact &= entry.due_by() != self.earliest;
     }
 }
