@@ -371,11 +371,11 @@ pub(crate) struct Wheel<T> {
     draining_shift: u32,
     /// One bit per level that has an occupied slot.
     levels: u32,
+    /// Number of entries in `discarded`.
+    discards: u32,
     /// To allocate and release entries, and to read their values.
     pub(crate) entries: Store<T, DISCARDS>,
     blocks: Store<Block, 1>,
-    /// Number of entries in `discarded`.
-    discards: u32,
     /// Tick up to which entries are handed out of the slot that is being emptied. The rest is filed
     /// again, also if a later turn continues with the slot, so entries that are due between the two
     /// keep their order.
@@ -395,9 +395,9 @@ impl<T: Timed> Wheel<T> {
             len: 0,
             draining_shift: NOT_DRAINING,
             levels: 0,
+            discards: 0,
             entries: Store::new(),
             blocks: Store::new(),
-            discards: 0,
             draining_to: elapsed,
             slots: [0; LEVELS],
             discarded: [Filed(NIL); DISCARDS],
@@ -537,8 +537,11 @@ impl<T: Timed> Wheel<T> {
     fn file(&mut self, key: NodeKey, deadline: Tick, due_by: Tick) -> Filed {
         let (level, slot) = self.slot_of(deadline);
         let filed = self.append(head_of(level, slot), key, due_by);
-        self.levels |= 1 << level;
-        self.slots[level] |= 1 << slot;
+        // Another processor may have the line of a slot's bit: it is written if that changes.
+        if self.slots[level] & 1 << slot == 0 {
+            self.levels |= 1 << level;
+            self.slots[level] |= 1 << slot;
+        }
         filed
     }
 
