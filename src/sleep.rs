@@ -464,22 +464,26 @@ impl Sleep {
         !engine.generation.is_past() && unsafe { engine.remove(claim, completed) }
     }
 
-    /// Queues an entry in the engine of this process. The sleep has a deadline, and no entry.
-    /// Returns the work that is left.
-    ///
-    /// Reads no clock, so the driver wakes `waker` even if the deadline has come.
-    #[inline(always)]
-    pub(crate) fn arm(&mut self, waker: Waker, caller: Caller) -> Notify {
-        let engine = self.engine.get();
-        debug_assert!(self.is_unarmed() && !engine.generation.is_past(), "armed twice");
-        let (claim, notify) = if self.slack.is_none() {
-            engine.arm(Due::at(self.deadline), waker, caller)
-        } else {
-            engine.arm_within(self.due(), waker, caller)
-        };
+    /// Arms the sleep for a [callback](Caller::Callback), and returns the work that is left to it.
+    pub(crate) fn arm(&mut self, waker: Waker) -> Notify {
+        let (claim, notify) = self.queue(self.engine.get(), waker, Caller::Callback);
         self.claim = Some(claim);
         self.listing.armed(|| self.engine.get(), self.deadline);
         notify
+    }
+
+    /// Queues an entry in the engine of this process. The sleep has a deadline, and no entry until
+    /// the caller keeps this one. Returns the work that is left as well.
+    ///
+    /// Reads no clock, so the driver wakes `waker` even if the deadline has come.
+    #[inline(always)]
+    fn queue(&self, engine: &Engine, waker: Waker, caller: Caller) -> (Claim, Notify) {
+        debug_assert!(self.is_unarmed() && !engine.generation.is_past(), "armed twice");
+        if self.slack.is_none() {
+            engine.arm(Due::at(self.deadline), waker, caller)
+        } else {
+            engine.arm_within(self.due(), waker, caller)
+        }
     }
 
     /// Takes this process's engine for its parent's. The sleep is not armed.
@@ -567,7 +571,9 @@ impl Sleep {
             self.leave_parents_engine();
             return self.poll_unarmed(waker);
         }
-        let notify = self.arm(waker.clone(), Caller::Sleep);
+        let (claim, notify) = self.queue(engine, waker.clone(), Caller::Sleep);
+        self.claim = Some(claim);
+        self.listing.armed(|| self.engine.get(), self.deadline);
         if let Err(error) = self.engine.notify(notify) {
             self.give_up(error);
         }

@@ -258,7 +258,7 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
     /// Arms the sleep, under the lock. `None` if its deadline is never.
     fn arm_sleep(self: &StdArc<Self>, sleep: &mut Sleep) -> Option<Notify> {
         let has_deadline = sleep.deadline_tick() != Tick::NEVER;
-        has_deadline.then(|| sleep.arm(Waker::from(StdArc::clone(self)), Caller::Callback))
+        has_deadline.then(|| sleep.arm(Waker::from(StdArc::clone(self))))
     }
 
     /// Takes an armed sleep out again if no driver can be started to fire it. Returns false if
