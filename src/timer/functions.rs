@@ -159,7 +159,10 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// # Panics
 ///
 /// Panics as [`sleep()`] does.
-// The coarse clock cannot take the place of that reading: it lags, so the limit would be too short.
+// Not done: the coarse clock in the place of that reading. It lags, so the limit would be too
+// short. Nor a limit that counts from the first poll that finds the future pending, which would
+// spare a ready future the reading: the time in a queue would not count, and there would be no
+// deadline to ask for before. The `async` block gives such a limit.
 #[inline(always)]
 #[cfg_attr(feature = "pending", track_caller)]
 pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFuture> {
