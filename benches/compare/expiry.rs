@@ -166,25 +166,42 @@ pub(crate) fn one_slot<P: Peer>(count: usize) -> Vec<f64> {
 /// when they are armed that a wheel has them in a few slots, or one, and files them again later.
 pub(crate) fn bystander<P: Peer>(count: usize, span: Duration) -> Vec<f64> {
     const BEFORE: Duration = Duration::from_millis(300);
-    const DELAY: Duration = Duration::from_millis(1);
     let _entered = P::enter();
     let armed = Stamped::<P>::arm(count, span, SECOND);
     let (start, left) = (armed.start - BEFORE, &armed.left);
     let worst = thread::scope(|scope| {
         let bystander = scope.spawn(|| {
             let _entered = P::enter();
-            sleep_until(start);
-            let mut worst = Duration::ZERO;
-            while left.load(Ordering::Relaxed) > 0 {
-                let deadline = Instant::now() + DELAY;
-                pollster::block_on(P::sleep_until(deadline));
-                worst = worst.max(deadline.elapsed());
-            }
-            worst
+            worst::<P>(start, || left.load(Ordering::Relaxed) == 0)
         });
         bystander.join().expect("it ends")
     });
     vec![worst.as_secs_f64() * 1e6]
+}
+
+/// The same of the thread that armed the others, so that a wheel has its sleeps in the same slots:
+/// until the first of the others is due, and from then on.
+pub(crate) fn among_them<P: Peer>(count: usize, span: Duration) -> Vec<f64> {
+    /// A wheel may file them again that much earlier.
+    const BEFORE: Duration = Duration::from_millis(1_200);
+    let _entered = P::enter();
+    let armed = Stamped::<P>::arm(count, span, 2 * SECOND);
+    let until_due = worst::<P>(armed.start - BEFORE, || Instant::now() >= armed.start);
+    let from_then = worst::<P>(Instant::now(), || armed.left() == 0);
+    [until_due, from_then].map(|worst| worst.as_secs_f64() * 1e6).to_vec()
+}
+
+/// The worst lateness of sleeps, one after the other, from an instant on until it is `over`.
+fn worst<P: Peer>(start: Instant, over: impl Fn() -> bool) -> Duration {
+    const DELAY: Duration = Duration::from_millis(1);
+    thread::sleep(start.saturating_duration_since(Instant::now()));
+    let mut worst = Duration::ZERO;
+    while !over() {
+        let deadline = Instant::now() + DELAY;
+        pollster::block_on(P::sleep_until(deadline));
+        worst = worst.max(deadline.elapsed());
+    }
+    worst
 }
 
 /// Hold times of a shard's lock, seen from outside: a thread arms and cancels without a

@@ -24,6 +24,7 @@ mod queues;
 mod rest;
 mod scenario;
 mod statistics;
+mod stories;
 mod suite;
 mod table;
 mod tasks;

@@ -14,7 +14,8 @@ use crate::scenario::{Columns, Effort, How, Metric, OURS, Scenario};
 use crate::tasks::On::{self, OneThread, Workers};
 use crate::windows::CROWDS;
 use crate::{
-    alarm, bursts, cron, expiry, lines, memory, own, punctuality, queues, rest, tasks, threads,
+    alarm, bursts, cron, expiry, lines, memory, own, punctuality, queues, rest, stories, tasks,
+    threads,
 };
 
 /// A function for every peer, and one more for `std` if it is given.
@@ -130,6 +131,7 @@ pub(crate) fn scenarios(effort: Effort) -> Vec<Scenario> {
         bursts(effort),
         masses(effort),
         tokio_tasks(effort),
+        stories(effort),
         single_sleeps(effort),
         costs_at_rest(effort),
         memory(effort),
@@ -272,6 +274,7 @@ fn masses(effort: Effort) -> Vec<Scenario> {
         ("p99.9 while none fires", "us"),
         ("max while none fires", "us"),
     ];
+    const AMONG: &[Metric] = &[("until they are due", "us"), ("from then on", "us")];
     const SLOT: &[Metric] = &[("lateness of the first", "us"), ("longest cancel till then", "us")];
     let mass = effort.mass;
     let name = |what| format!("{} {what}", count(mass));
@@ -310,6 +313,12 @@ fn masses(effort: Effort) -> Vec<Scenario> {
         let ours = move || expiry::bystander::<Tourbillon>(most, span);
         let tokio = move || expiry::bystander::<Tokio>(most, span);
         rows.push(probe(name(most), MICROS, ours_and_tokio(ours, tokio)));
+        let name =
+            |number| format!("{} {become_due}: their thread's 1 ms, at worst", count(number));
+        rows.push(probe(name(mass), AMONG, each!(expiry::among_them(mass, span))));
+        let ours = move || expiry::among_them::<Tourbillon>(most, span);
+        let tokio = move || expiry::among_them::<Tokio>(most, span);
+        rows.push(probe(name(most), AMONG, ours_and_tokio(ours, tokio)));
     }
     rows
 }
@@ -341,6 +350,28 @@ fn tokio_tasks(effort: Effort) -> Vec<Scenario> {
     });
     rows.extend([by_thread, by_task]);
     rows
+}
+
+fn stories(effort: Effort) -> Vec<Scenario> {
+    const TURN: &[Metric] = &[("with a sleep of zero", "ns"), ("with a far sleep", "ns")];
+    const COMMAND: &[Metric] = &[("", "ns of processor"), ("one sleep, reset", "ns of processor")];
+    const RATE: &[Metric] =
+        &[("", "ns of processor"), ("lateness p50", "us"), ("lateness p99", "us")];
+    let Effort { mass, span, .. } = effort;
+    let mass = mass as u32;
+    vec![
+        probe("a turn of a select! loop", TURN, each!(stories::select_loop(mass, span))),
+        probe(
+            "a command with a limit and three limited transfers, 128 tasks",
+            COMMAND,
+            each!(stories::limited_commands(128, mass / 128)),
+        ),
+        probe(
+            "an operation of 10 thousand a second",
+            RATE,
+            each!(stories::at_a_rate(4, 10_000, span)),
+        ),
+    ]
 }
 
 /// With our wheels turned by the driver thread, and by a task of the runtime; without tolerance,
