@@ -336,6 +336,7 @@ export async function start() {
         throw refusal(422, 'That is no schedule.',
           [{ field: 'callback.url', detail: 'it is empty' }]);
       }
+      if (query.get('check')) return null;
       const retry = definition.retry && { ...DEFAULTS.retry, ...definition.retry };
       const made = schedule(app, key, definition.when, '', { ...definition, retry, version: 1 });
       world.schedules.push(made);
@@ -371,6 +372,7 @@ export async function start() {
       world.schedules = world.schedules.filter((each) => each !== found);
       return { running: [] };
     }
+    if (method === 'PUT' && query.get('check')) return null;
     if (method === 'PUT') {
       const expected = request.headers['if-match'];
       if (expected && expected !== `${found.version}`) {
@@ -442,7 +444,8 @@ export async function start() {
         return;
       }
       if (world.away === 'store') throw refusal(503, 'The store does not answer.');
-      if (['POST', 'PUT'].includes(request.method) && pathname !== '/v1/preview') {
+      const isLook = pathname === '/v1/preview' || searchParams.has('check');
+      if (['POST', 'PUT'].includes(request.method) && !isLook) {
         world.asked = { path: pathname, body: body && JSON.parse(body) };
       }
       if (request.method === 'GET') world.reads.push(request.url);

@@ -347,6 +347,46 @@ test('what is wrong shows beside its field', async () => {
   await page.locator('[data-field="callback.url"]:focus').waitFor();
 });
 
+test('all that is wrong is said at once, by the form and by the service, and nothing is kept', async () => {
+  expected = [/422/];
+  await show();
+  await go(page, '/edit', 'New schedule');
+  const many = fake.world.schedules.length;
+  await page.getByText('Start, end and excluded windows').click();
+  await page.getByLabel('End').pressSequentially('12');
+  await page.getByText('Headers, timeout and success').click();
+  await page.getByLabel('Headers', { exact: true }).fill('X-A: 1\nX-A: 2');
+  await page.getByLabel('Statuses of success').fill('ok');
+  await page.getByText('Retries, missed runs and overlaps').click();
+  await page.getByLabel('Attempts', { exact: true }).fill('many');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.locator('[data-field="when.end"][aria-invalid]:focus, [data-field="callback.url"][aria-invalid]:focus').waitFor();
+  const wrong = await page.locator('form.edit [aria-invalid]').evaluateAll((all) => all.map((each) => each.dataset.field));
+  assert.deepEqual(wrong.sort(), ['callback.headers', 'callback.success', 'callback.url', 'retry.attempts', 'when.end']);
+  // The service finds nothing else.
+  await page.getByLabel('URL').fill('https://billing.internal/');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.locator('[data-field="when.end"][aria-invalid]:focus').waitFor();
+  assert.equal(await page.locator('[data-field="callback.url"]').getAttribute('aria-invalid'), null);
+  assert.equal(fake.world.schedules.length, many);
+});
+
+test('the faults of one field are said together, each with its part', async () => {
+  expected = [/422/];
+  await show();
+  await go(page, '/edit/billing/invoices', 'Edit invoices');
+  await page.route('**/v1/apps/billing/schedules/invoices', (route) => route.fulfill({
+    status: 422, contentType: 'application/problem+json', json: {
+      detail: '2 fields are wrong', errors: [
+        { field: 'callback.headers.Host', detail: 'is set by the service' },
+        { field: 'callback.headers.X A', detail: 'has a name that no header can have' },
+      ],
+    },
+  }), { times: 1 });
+  await page.getByRole('button', { name: 'Save' }).click();
+  await says('Host: is set by the service X A: has a name that no header can have');
+});
+
 test('a cron expression has words beside it, unless it is wrong', async () => {
   expected = [/422/];
   await show();

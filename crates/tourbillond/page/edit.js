@@ -30,6 +30,9 @@ const OVERLAP = [
 const WITHIN = 'A span, such as 25h. Without a success in that time, a notice is sent.';
 const IN_A_ROW = 'Number of dead runs in a row.';
 
+/** Whether a text is a number that the API can read. */
+const isWhole = (text) => /^\d{1,9}$/.test(text);
+
 /** Lines of `Name: value` as pairs. */
 function pairsOf(text) {
   const lines = text.split('\n').filter((line) => line.trim());
@@ -352,6 +355,19 @@ function form(holder, frame, old, { definition: was, remark }) {
     });
   }
 
+  /** What is wrong with numbers. */
+  function wrongNumbers() {
+    const numbers = [
+      ['attempts', 'retry.attempts'], ['missedMany', 'missed.catch_up'],
+      ['overlapMany', 'overlap.queue'], ['disableAfter', 'disable_after'],
+    ].filter(([name]) => value(name) && !isWhole(value(name)) && !control[name].closest('[hidden]'))
+      .map(([, field]) => ({ field, detail: 'It is not a whole number.' }));
+    return statuses().every(isWhole) ? numbers
+      : [...numbers, { field: 'callback.success', detail: 'It is not a list such as 200, 404.' }];
+  }
+
+  const statuses = () => value('success').split(/[\s,]+/).filter(Boolean);
+
   function callbackOf() {
     const secrets = pairsOf(control.secrets.value).map(([name, secret]) => [name, { secret }]);
     return {
@@ -359,7 +375,7 @@ function form(holder, frame, old, { definition: was, remark }) {
       headers: Object.fromEntries([...pairsOf(control.headers.value), ...secrets]),
       body: control.body.value === shownBody ? callback.body ?? '' : control.body.value,
       timeout: value('timeout') || undefined,
-      success: value('success') ? value('success').split(/[\s,]+/).map(Number) : undefined,
+      success: value('success') ? statuses().filter(isWhole).map(Number) : undefined,
       complete_within: value('completeWithin') || undefined,
     };
   }
@@ -371,7 +387,8 @@ function form(holder, frame, old, { definition: was, remark }) {
 
   /** Sends what the form says once, and shows the answer, unless the form says another by then. */
   async function sendTest() {
-    const wrong = wrongNames().filter(({ field: name }) => name.startsWith('callback.'));
+    const wrong = [...wrongNames(), ...wrongNumbers()]
+      .filter(({ field: name }) => name.startsWith('callback.'));
     if (wrong.length) {
       blame(wrong, '', 'callback');
       element.querySelector('[aria-invalid]').focus();
@@ -411,7 +428,7 @@ function form(holder, frame, old, { definition: was, remark }) {
   /** What the form says. Fields of their own are left out if they are empty. */
   function definition() {
     const text = (name) => value(name) || undefined;
-    const number = (name, missing) => value(name) === '' ? missing : Number(value(name));
+    const number = (name, missing) => isWhole(value(name)) ? Number(value(name)) : missing;
     const repeats = ['cron', 'every'].includes(chosen());
     const policy = (name, counted) => value(name) === counted
       ? { [counted]: number(`${name}Many`, 10) } : text(name);
@@ -512,25 +529,29 @@ function form(holder, frame, old, { definition: was, remark }) {
     event.preventDefault();
     latest += 1;
     clearTimeout(gathering);
-    const wrong = [...wrongTimes(), ...wrongNames()];
-    if (wrong.length) {
-      blame(wrong);
-      element.querySelector('[aria-invalid]')?.focus();
-      return;
-    }
+    const wrong = [...wrongTimes(), ...wrongNames(), ...wrongNumbers()];
+    // The service finds the other faults, and keeps nothing.
+    const check = wrong.length ? true : undefined;
     save.disabled = true;
     try {
       const app = value('app');
       const body = definition();
       const kept = old
-        ? await call('PUT', path(['apps', app, 'schedules', old.key]),
+        ? await call('PUT', path(['apps', app, 'schedules', old.key], { check }),
           { body, headers: { 'If-Match': `${old.version}` } })
-        : await call('POST', path(['apps', app, 'schedules']),
+        : await call('POST', path(['apps', app, 'schedules'], { check }),
           { body: { ...body, key: value('key') || undefined } });
+      if (check) {
+        blame(wrong);
+        element.querySelector('[aria-invalid]')?.focus();
+        return;
+      }
       frame.say(`${kept.key} is ${old ? 'saved' : 'created'}.`);
       frame.go(frame.link(['schedules', kept.app ?? app, kept.key]));
     } catch (error) {
-      blameCallback(error.errors ?? [], error.message);
+      const isKnown = ({ field: name }) => wrong.some((own) => own.field === name);
+      const others = (error.errors ?? []).filter((each) => !isKnown(each));
+      blameCallback([...wrong, ...others], check && error.errors?.length ? '' : error.message);
       (element.querySelector('[aria-invalid]') ?? save).focus();
     } finally {
       save.disabled = false;

@@ -43,7 +43,7 @@ export function faultsOf(picker, only) {
 }
 
 /**
- * Shows what is wrong beside the fields of a form it is about; what is about none, in `general`.
+ * Shows all that is wrong beside the fields of a form it is about; what is about none, in `general`.
  * What was shown before goes, where the field's name begins with `prefix`.
  *
  * @param {HTMLElement} form
@@ -66,7 +66,10 @@ export function showFaults(form, general, faults, rest = '', prefix = '') {
       continue;
     }
     found.setAttribute('aria-invalid', 'true');
-    setText(form.querySelector(`[id="${found.id}-error"]`), detail);
+    // A field can have several parts, such as headers.
+    const part = name.slice(found.dataset.field.length).replace(/^\./, '');
+    const said = form.querySelector(`[id="${found.id}-error"]`);
+    setText(said, [said.textContent, part ? `${part}: ${detail}` : detail].filter(Boolean).join(' '));
     const details = found.closest('details');
     if (details) details.open = true;
   }

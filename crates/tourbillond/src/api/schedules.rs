@@ -61,7 +61,7 @@ pub(crate) struct NewSchedule {
     post, path = "/v1/apps/{app}/schedules", tag = "schedules",
     operation_id = "create_schedule",
     params(
-        OfApp,
+        OfApp, Asked,
         ("If-Match" = Option<String>, Header,
             description = "Version that the schedule has to have, as `ETag` has it."),
     ),
@@ -69,6 +69,7 @@ pub(crate) struct NewSchedule {
     responses(
         (status = 201, body = Schedule, description = "The schedule was created."),
         (status = 200, body = Schedule, description = "The same schedule exists already."),
+        (status = 204, description = "The definition is right; asked by `check`."),
         (status = 409, body = Problem, content_type = PROBLEM,
             description = "The key has another definition."),
         (status = 412, body = Problem, content_type = PROBLEM,
@@ -80,6 +81,7 @@ pub(crate) async fn create(
     State(service): State<Arc<Service>>,
     Path(OfApp { app }): Path<OfApp>,
     access: Access,
+    Params(Asked { check }): Params<Asked>,
     headers: HeaderMap,
     Json(mut body): Json<serde_json::Map<String, serde_json::Value>>,
 ) -> Result<Response, Problem> {
@@ -95,12 +97,32 @@ pub(crate) async fn create(
     let definition = convert(serde_json::Value::Object(body))?;
     let trace = traceparent(&headers);
     let draft = service.catalog.draft((&app, limits), &key, definition, trace)?;
+    if check == Some(true) {
+        return Ok(checked());
+    }
     let left = draft.create(&service.catalog, limits, version(&headers)?).await?;
     let mut answer = show(status_of(left.written), left.view(&app, &key)?);
     if left.written == Written::Unchanged {
         answer.extensions_mut().insert(Refused);
     }
     Ok(answer)
+}
+
+/// Purpose of a definition that is sent.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Asked {
+    /// True to check the definition alone: all fields that are wrong are named, and nothing is
+    /// changed.
+    check: Option<bool>,
+}
+
+/// Returns the answer to a definition that was to be checked.
+fn checked() -> Response {
+    let mut answer = StatusCode::NO_CONTENT.into_response();
+    answer.extensions_mut().insert(Refused);
+    answer
 }
 
 /// Filter of a list of schedules.
@@ -225,7 +247,7 @@ pub(crate) async fn get(
     put, path = "/v1/apps/{app}/schedules/{key}", tag = "schedules",
     operation_id = "put_schedule",
     params(
-        OfSchedule,
+        OfSchedule, Asked,
         ("If-Match" = Option<String>, Header,
             description = "Version to replace, as `ETag` has it."),
     ),
@@ -233,6 +255,7 @@ pub(crate) async fn get(
     responses(
         (status = 200, body = Schedule, description = "The schedule was replaced."),
         (status = 201, body = Schedule, description = "The schedule was created."),
+        (status = 204, description = "The definition is right; asked by `check`."),
         (status = 412, body = Problem, content_type = PROBLEM,
             description = "The schedule has another version, or does not exist."),
         Failure,
@@ -242,12 +265,16 @@ pub(crate) async fn put(
     State(service): State<Arc<Service>>,
     Path(OfSchedule { app, key }): Path<OfSchedule>,
     access: Access,
+    Params(Asked { check }): Params<Asked>,
     headers: HeaderMap,
     Json(definition): Json<Definition>,
 ) -> Result<Response, Problem> {
     let limits = access.to(&app, Scope::Write)?;
     let trace = traceparent(&headers);
     let draft = service.catalog.draft((&app, limits), &key, definition, trace)?;
+    if check == Some(true) {
+        return Ok(checked());
+    }
     let left = draft.replace(&service.catalog, limits, version(&headers)?).await?;
     Ok(show(status_of(left.written), left.view(&app, &key)?))
 }

@@ -97,11 +97,14 @@ impl Faults {
 }
 
 impl Plan {
+    /// Plans the definition that a key is to have.
+    ///
     /// # Errors
     ///
-    /// Each field that is wrong.
-    pub(super) fn new(app: &App, definition: &Definition) -> Result<Self> {
+    /// Each field that is wrong, the key among them.
+    pub(super) fn new(app: &App, key: &str, definition: &Definition) -> Result<Self> {
         let mut faults = Faults::default();
+        faults.take("key", check_key(key));
         let times = times(&mut faults, &definition.when);
         if !matches!(times, None | Some(Times::Repeated(_))) {
             for (field, is_there) in [
@@ -346,13 +349,13 @@ fn unbounded(faults: &mut Faults, when: &When) -> Option<Times> {
 ///
 /// All characters are of ASCII, so that no two keys look alike by Unicode's forms; and `.` and `..`
 /// are no keys, as clients take them out of a path.
-pub(super) fn check_key(key: &str) -> Result<()> {
+pub(super) fn check_key(key: &str) -> std::result::Result<(), String> {
     if matches!(key, "." | "..") {
-        return Err(Error::field("key", "`.` and `..` are no keys, as a path cannot have them"));
+        return Err("`.` and `..` are no keys, as a path cannot have them".to_owned());
     }
     match is_key(key) {
         true => Ok(()),
-        false => Err(Error::field("key", format!("a key has 1 to {KEY_MAX} characters {KEY_OF}"))),
+        false => Err(format!("a key has 1 to {KEY_MAX} characters {KEY_OF}")),
     }
 }
 

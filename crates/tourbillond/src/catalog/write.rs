@@ -3,7 +3,7 @@
 use tourbillon_durable::store::{Timer, TimerUpdate};
 use tourbillon_durable::{Created, Replacement, Rule, Time, TimerId, Upsert};
 
-use super::definition::{Plan, Times, check_key, payload};
+use super::definition::{Plan, Times, payload};
 use super::error::{Conflict, Error, Result};
 use super::found::{Found, Slot};
 use super::switch::{after_a_write, named};
@@ -378,8 +378,7 @@ impl Catalog {
         definition: Definition,
         traceparent: Option<&'a str>,
     ) -> Result<Draft<'a>> {
-        check_key(key)?;
-        let plan = Plan::new(limits, &definition)?;
+        let plan = Plan::new(limits, key, &definition)?;
         let traceparent = traceparent.filter(|trace| Trace::parse(trace).is_some());
         Ok(Draft { app, key, plan, definition, traceparent, xtimer: None })
     }

@@ -139,9 +139,29 @@ async fn what_is_wrong_with_a_definition_is_said_by_field() {
     once["overlap"] = json!("skip");
     once["jitter"] = json!("1s");
     assert_eq!(api.post(SCHEDULES, once).await.fields(), ["overlap", "jitter"]);
+    let all = json!({
+        "key": "a/b", "when": { "every": "1ms" }, "jitter": "often",
+        "callback": { "url": "ftp://h", "timeout": "0s" },
+    });
+    let fields = ["key", "when.every", "jitter", "callback.url", "callback.timeout"];
+    assert_eq!(api.post(SCHEDULES, all).await.fields(), fields);
     let missing = api.post(SCHEDULES, json!({ "when": nightly() })).await.expect(422);
     assert!(missing["detail"].as_str().unwrap().contains("callback"), "{missing}");
     assert_eq!(api.get(SCHEDULES).await.expect(200), json!({ "items": [] }));
+}
+
+#[tokio::test]
+async fn a_definition_that_is_only_checked_is_not_kept() {
+    let api = Api::new();
+    let made = api.put(&one("k"), definition(nightly())).await.expect(201);
+    let (right, wrong) = (json!({ "every": "1h" }), json!({ "every": "1ms" }));
+    let (all, key) = (format!("{SCHEDULES}?check=true"), format!("{}?check=true", one("k")));
+    api.post(&all, keyed("other", right.clone())).await.expect(204);
+    api.put(&key, definition(right)).await.expect(204);
+    assert_eq!(api.post(&all, keyed("a/b", wrong.clone())).await.fields(), ["key", "when.every"]);
+    assert_eq!(api.put(&key, definition(wrong)).await.fields(), ["when.every"]);
+    api.get(&one("other")).await.expect(404);
+    assert_eq!(api.get(&one("k")).await.expect(200), made);
 }
 
 #[tokio::test]
