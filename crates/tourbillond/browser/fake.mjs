@@ -289,6 +289,7 @@ export async function start() {
     if (what === 'runs') {
       if (!name) {
         const ofApp = world.runs.filter((each) => each.app === app);
+        const part = query.get('search')?.toLowerCase() ?? '';
         const has = (each) => (!query.get('key') || each.key === query.get('key'))
           && (query.get('state') ? each.state === query.get('state') : each.recorded)
           && (!query.get('since') || each.scheduled_for >= query.get('since'))

@@ -108,9 +108,7 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   const shown = pages(() => PAGE, () => {
     const { key, search, state: of, hours, until } = chosen;
     const since = hours ? new Date(now() - hours * HOUR).toISOString() : chosen.since;
-    const part = search.toLowerCase();
-    const accepts = part ? (run) => run.key.toLowerCase().includes(part) : undefined;
-    return lists(frame.apps, 'runs', { key, state: of, since, until, accepts }, order);
+    return lists(frame.apps, 'runs', { key, search, state: of, since, until }, order);
   });
   const reading = reads(shown.read, draw, failed);
 

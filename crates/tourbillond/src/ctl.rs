@@ -158,9 +158,10 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             Ok(if ended["error"].is_null() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Command::Times(command) => command.carry_out(remote, schedule, cli.common.json).await,
-        Command::Runs { key, state, since, until, page } => {
+        Command::Runs { key, search, state, since, until, page } => {
             let asked = [
                 ("key", key.as_deref()),
+                ("search", search.as_deref()),
                 ("state", state.as_deref()),
                 ("since", since.as_deref()),
                 ("until", until.as_deref()),

@@ -250,6 +250,15 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     }
 }
 
+/// Returns the text that keys have to contain.
+pub(super) fn searched(text: Option<String>) -> Result<Option<String>, Problem> {
+    const MAX: usize = 100;
+    match text.as_ref().map_or(1, |text| text.chars().count()) {
+        1..=MAX => Ok(text),
+        _ => Err(Problem::field("search", format!("it does not have 1 to {MAX} characters"))),
+    }
+}
+
 /// Returns how many items of a list are asked for.
 pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
     const MAX: u32 = 1_000;

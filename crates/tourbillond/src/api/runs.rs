@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
 use super::problem::{Failure, PROBLEM, Problem};
-use super::request::{OfApp, OfRun, Params, Path, limit, time};
+use super::request::{OfApp, OfRun, Params, Path, limit, searched, time};
 use crate::catalog::RunQuery;
 use crate::config::Scope;
 use crate::model::{Made, Page, Run, RunState};
@@ -22,6 +22,9 @@ use crate::service::Service;
 pub(crate) struct Listed {
     /// Only runs of this schedule or one-shot.
     key: Option<String>,
+    /// Only runs with a key that contains this text, in small or large letters; 1 to 100
+    /// characters.
+    search: Option<String>,
     /// Only runs in this state; by default only runs that are over.
     state: Option<RunState>,
     /// Only runs that were recorded, or are due, at this time or later; RFC 3339.
@@ -49,7 +52,8 @@ enum Order {
 
 /// Lists the runs of an app.
 ///
-/// A page may end before its `limit`: continue as long as there is a `next`.
+/// A page may end before its `limit`: continue as long as there is a `next`. With a `search`, or
+/// for runs that are `pending` or `waiting`, it looks at 16,384 runs at most.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/runs", tag = "runs",
     operation_id = "list_runs",
@@ -67,6 +71,7 @@ pub(crate) async fn list(
     let draft = service.answers.draft().await;
     let query = RunQuery {
         key: listed.key,
+        search: searched(listed.search)?,
         state: listed.state,
         since: time("since", listed.since)?,
         until: time("until", listed.until)?,

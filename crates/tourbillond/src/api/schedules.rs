@@ -11,7 +11,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
 use super::problem::{Failure, PROBLEM, Problem};
-use super::request::{Json, OfApp, OfSchedule, Params, Path, convert, limit, traceparent};
+use super::request::{
+    Json, OfApp, OfSchedule, Params, Path, convert, limit, searched, traceparent,
+};
 use super::trail::Refused;
 use crate::catalog::{Label, Query, Written};
 use crate::config::Scope;
@@ -189,15 +191,6 @@ pub(crate) async fn list(
         cursor: listed.cursor,
     };
     Ok(draft.answer(&service.catalog.list(&app, query).await?))
-}
-
-/// Returns the text that keys have to contain.
-fn searched(text: Option<String>) -> Result<Option<String>, Problem> {
-    const MAX: usize = 100;
-    match text.as_ref().map_or(1, |text| text.chars().count()) {
-        1..=MAX => Ok(text),
-        _ => Err(Problem::field("search", format!("it does not have 1 to {MAX} characters"))),
-    }
 }
 
 /// Returns the label that schedules have to have.

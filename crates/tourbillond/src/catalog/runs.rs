@@ -14,6 +14,8 @@ use crate::model::{self, CompletionState, LastRun, Page, Run, RunState, Stored};
 pub(crate) struct RunQuery {
     /// Key of the schedule.
     pub(crate) key: Option<String>,
+    /// Text that the keys have to contain, in small or large letters.
+    pub(crate) search: Option<String>,
     /// State of the runs; `None` for runs that are over.
     pub(crate) state: Option<RunState>,
     /// Earliest time of a record, or earliest due time.
@@ -26,6 +28,17 @@ pub(crate) struct RunQuery {
     pub(crate) limit: u32,
     /// `next` of the page before.
     pub(crate) cursor: Option<String>,
+}
+
+impl RunQuery {
+    /// Returns whether a run is listed that the store has found.
+    fn takes(&self, run: &Run) -> bool {
+        // Runs that wait for their completion are pending for the store.
+        let is_state = self.state.is_none_or(|state| state == run.state);
+        // Both are of ASCII, or the text is in no key.
+        let has = |part: &String| run.key.to_ascii_lowercase().contains(&part.to_ascii_lowercase());
+        is_state && self.search.as_ref().is_none_or(has)
+    }
 }
 
 impl Catalog {
@@ -77,8 +90,7 @@ impl Catalog {
                     return Ok(Page::new(items, next(last)));
                 }
                 last = Some(place);
-                // Runs that wait for their completion are pending for the store.
-                if unfinished.is_some() && query.state != Some(run.state) {
+                if !query.takes(&run) {
                     left.pass(stored);
                     continue;
                 }
@@ -336,7 +348,16 @@ mod tests {
 
     fn of(state: RunState, limit: u32, cursor: Option<String>) -> RunQuery {
         let (state, newest_first) = (Some(state), true);
-        RunQuery { key: None, state, since: None, until: None, newest_first, limit, cursor }
+        RunQuery {
+            key: None,
+            search: None,
+            state,
+            since: None,
+            until: None,
+            newest_first,
+            limit,
+            cursor,
+        }
     }
 
     #[tokio::test]

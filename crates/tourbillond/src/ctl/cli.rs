@@ -167,6 +167,9 @@ pub(super) enum Command {
         /// Only runs of this schedule.
         #[arg(long)]
         key: Option<String>,
+        /// Only runs with a key that contains this text, in small or large letters.
+        #[arg(long)]
+        search: Option<String>,
         /// Only runs in this state: pending, running, waiting, succeeded, dead, skipped or
         /// cancelled.
         #[arg(long)]

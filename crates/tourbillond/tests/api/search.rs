@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Api, SCHEDULES, keyed, keys, nightly, one};
+use super::{Api, SCHEDULES, end_run, keyed, keys, nightly, one};
 
 /// Two schedules and two one-shots; one of each is disabled.
 async fn filled() -> Api {
@@ -148,4 +148,27 @@ async fn a_search_that_few_keys_fit_continues_after_so_many() {
     let second = list("search=k2004&cursor=k19999").await;
     assert_eq!((keys(&second).len(), keys(&second)[0]), (10, "k20040"));
     assert_eq!(second.get("next"), None);
+}
+
+#[tokio::test]
+async fn runs_are_found_by_a_part_of_their_key() {
+    let api = filled().await;
+    let mut fires = api.service.worker("http.default", 1).unwrap();
+    for key in ["Mail-nightly", "backup", "Mail-nightly"] {
+        api.post(&one(&format!("{key}/run-now")), json!(null)).await.expect(200);
+        end_run(&mut fires, (key == "backup").then_some("")).await;
+    }
+    let list =
+        async |query: &str| api.get(&format!("/v1/apps/default/runs?{query}")).await.expect(200);
+    assert_eq!(keys(&list("search=mAIL").await), ["Mail-nightly"; 2]);
+    assert_eq!(keys(&list("search=mail&state=succeeded").await), [""; 0]);
+    assert_eq!(keys(&list("search=backup&state=succeeded").await), ["backup"]);
+    let pending = ["mail-once", "z.email"];
+    assert_eq!(keys(&list("search=mail&state=pending").await), pending);
+    assert_eq!(keys(&list("search=once&state=pending").await), pending[..1]);
+    assert_eq!(keys(&list("search=%25").await), [""; 0]);
+    let first = list("search=mail&limit=1").await;
+    let next = format!("search=mail&limit=1&cursor={}", first["next"].as_str().unwrap());
+    assert_ne!(list(&next).await["items"][0]["id"], first["items"][0]["id"]);
+    assert_eq!(api.get("/v1/apps/default/runs?search=").await.fields(), ["search"]);
 }
