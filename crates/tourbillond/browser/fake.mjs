@@ -143,6 +143,17 @@ export async function start() {
   const sockets = new Set();
   const now = () => START + Date.now() - began;
 
+  /** The newest run of each schedule that fails, with the number of its dead runs. */
+  function failing(runs) {
+    const all = new Map();
+    for (const each of runs.filter(({ failures, state }) => failures && state !== 'succeeded')) {
+      const name = `${each.app}/${each.key}`;
+      const { dead_runs: dead = 0, ...run } = all.get(name) ?? each;
+      all.set(name, { ...run, dead_runs: dead + (each.state === 'dead') });
+    }
+    return [...all.values()];
+  }
+
   function overview(app) {
     const seen = world.runs.filter((each) => !app || each.app === app);
     const schedules = world.schedules.filter((each) => !app || each.app === app);
@@ -157,7 +168,7 @@ export async function start() {
       enabled: schedules.filter(({ state }) => state === 'enabled').length,
       disabled: schedules.filter(({ state }) => state === 'disabled').length,
       at_least: world.atLeast,
-      failing: seen.filter((each) => each.failures && each.state !== 'succeeded'),
+      failing: failing(seen),
       outcomes: { succeeded: repeated.length && 1286, dead: repeated.length && seen.filter(({ state }) => state === 'dead').length },
       lateness: {
         p50: 0.8, p90: 2.1, p99: 11.4, p9999: 62,
@@ -291,6 +302,7 @@ export async function start() {
         const ofApp = world.runs.filter((each) => each.app === app);
         const part = query.get('search')?.toLowerCase() ?? '';
         const has = (each) => (!query.get('key') || each.key === query.get('key'))
+          && each.key.toLowerCase().includes(part)
           && (query.get('state') ? each.state === query.get('state') : each.recorded)
           && (!query.get('since') || each.scheduled_for >= query.get('since'))
           && (!query.get('until') || each.recorded < query.get('until'));

@@ -67,7 +67,7 @@ function makeFigures() {
       overdue(overview.overdue, isCut('overdue'),
         overview.overdue ? 'due and not started' : 'all on time', overview.overdue ? 'warn' : '');
       running(overview.running, isCut('running'), 'at this moment');
-      const many = bySchedule(overview.failing).length;
+      const many = overview.failing.length;
       failing(many, isCut('failing'),
         isCut('failing') ? 'last ones below' : many ? 'see below' : 'none', many ? 'bad' : '');
       const next = count(overview.pending_next_hour[0]);
@@ -170,17 +170,7 @@ function makeLateness() {
   };
 }
 
-/** Runs by their schedules, in the order of the first of each. */
-function bySchedule(runs) {
-  const all = new Map();
-  for (const run of runs) {
-    const name = `${run.app}/${run.key}`;
-    all.set(name, [...all.get(name) ?? [], run]);
-  }
-  return [...all.values()];
-}
-
-/** What fails now, retried or given up, a schedule each. */
+/** The schedules whose runs died within the hour, each with the last of them. */
 function makeFailing(frame) {
   const list = table('Failing',
     ['Schedule', 'Last run', 'Dead', 'Last answer', 'Time', 'Actions']);
@@ -190,20 +180,17 @@ function makeFailing(frame) {
     update({ failing }) {
       none.hidden = failing.length > 0;
       list.table.hidden = !failing.length;
-      const groups = bySchedule(failing);
-      sync(list.body, groups, ([{ app, key }]) => `${app}/${key}`, failingRow);
+      sync(list.body, failing, ({ app, key }) => `${app}/${key}`, failingRow);
     },
   };
 
-  function failingRow(runs) {
-    const [run] = runs;
-    const dead = runs.filter(({ state }) => state === 'dead').length;
+  function failingRow(run) {
     return row([
       ['Schedule', scheduleLink(frame, run)],
       ['Last run', runLink(frame, run, stateOf(run))],
-      ['Dead', dead && h('a', {
+      ['Dead', run.dead_runs && h('a', {
         href: frame.link(['dead'], { app: run.app, key: run.key }), 'data-act': 'runs',
-      }, counted(dead, 'run'))],
+      }, counted(run.dead_runs, 'run'))],
       ['Last answer', why(run)],
       ['Time', timeElement(run.recorded ?? run.due ?? run.scheduled_for)],
       ['Actions', canRetry(frame, run) &&

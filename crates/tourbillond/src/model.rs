@@ -35,7 +35,7 @@ pub use callback::Callback;
 pub use definition::{Definition, MissedPolicy, OverlapPolicy, RetryPolicy};
 pub use header::{Header, MASK, is_sensitive};
 pub use history::{History, HistoryBucket};
-pub use overview::{Bucket, Figure, Lateness, Node, Outcomes, Overview};
+pub use overview::{Bucket, Failing, Figure, Lateness, Node, Outcomes, Overview};
 pub use run::{
     Complete, Completed, Completion, CompletionState, EndedAttempt, LastRun, Run, RunState,
     SentRequest, Timing, WorkOutcome,

@@ -13,7 +13,7 @@ use super::error::{Error, Result};
 use super::pages::ROWS;
 use super::runs::of_record;
 use crate::metrics;
-use crate::model::{self, Figure, Node, Outcomes, Overview};
+use crate::model::{self, Failing, Figure, Node, Outcomes, Overview};
 
 /// Greatest age of a reused overview.
 pub(super) const FRESH: Duration = Duration::from_millis(900);
@@ -30,8 +30,11 @@ const PLANNED: usize = 1_000;
 /// Number of occurrences of an app's schedules that are counted at most.
 const OCCURRENCES: u64 = 100_000;
 
-/// Number of dead runs that are shown.
+/// Number of failing schedules that are shown.
 const FAILING: usize = 10;
+
+/// Most dead runs of an app that are read for them, and most bytes.
+const DEAD: (usize, usize) = (1_000, 1 << 20);
 
 /// The next hour, and the last.
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -76,18 +79,17 @@ impl Catalog {
         let now = found.now;
         let mut is_hour_cut = found.next_hour_until < now + HOUR;
         let mut minutes = found.next_hour;
-        let mut failing = Vec::new();
+        let (mut failing, mut is_failing_cut) = (Vec::new(), false);
         for app in apps {
             // Occurrences that are not timers yet.
             let planned = self.planned(app, now).await?;
             minutes.iter_mut().zip(&planned.minutes).for_each(|(sum, minute)| *sum += minute);
             is_hour_cut |= planned.cut;
-            let dead = RecordQuery::new().kind(model::kind(app)).outcome(Outcome::Dead);
-            // One more says whether there are more.
-            let newest = dead.since(now - HOUR).newest_first().limit(FAILING as u32 + 1);
-            failing.extend(self.reader.records(newest).await?);
+            let (of_app, is_cut) = self.failing(app, now - HOUR).await?;
+            failing.extend(of_app);
+            is_failing_cut |= is_cut;
         }
-        failing.sort_by_key(|record| std::cmp::Reverse(record.recorded));
+        failing.sort_by(|(one, _), (other, _)| other.cmp(one));
         let ended = |wanted| {
             let ended = found.outcomes.iter().filter(|(outcome, _)| *outcome == wanted);
             ended.map(|(_, count)| count).sum()
@@ -98,7 +100,7 @@ impl Catalog {
             (Figure::PendingNextHour, is_hour_cut),
             (Figure::Enabled, found.enabled.is_cut),
             (Figure::Disabled, found.disabled.is_cut),
-            (Figure::Failing, failing.len() > FAILING),
+            (Figure::Failing, is_failing_cut || failing.len() > FAILING),
             (Figure::Outcomes, found.outcomes_since > now - HOUR),
         ];
         let at_least = at_least.into_iter().filter(|(_, is_cut)| *is_cut);
@@ -110,7 +112,7 @@ impl Catalog {
             enabled: found.enabled.count,
             disabled: found.disabled.count,
             at_least: at_least.map(|(figure, _)| figure).collect(),
-            failing: failing.iter().take(FAILING).map(of_record).collect(),
+            failing: failing.into_iter().take(FAILING).map(|(_, failing)| failing).collect(),
             outcomes: Outcomes {
                 succeeded: ended(Outcome::Succeeded),
                 dead: ended(Outcome::Dead),
@@ -120,6 +122,34 @@ impl Catalog {
             lateness: metrics::lateness(),
             nodes: self.nodes(now).await?,
         })
+    }
+
+    /// Returns the schedules of an app with dead runs since a time, each with when the newest of
+    /// them ended, and whether there may be more.
+    async fn failing(&self, app: &str, since: Time) -> Result<(Vec<(Time, Failing)>, bool)> {
+        let dead = RecordQuery::new().kind(model::kind(app)).outcome(Outcome::Dead);
+        let mut newest = dead.since(since).newest_first().limit(FAILING as u32 + 1);
+        let (mut all, mut read, mut bytes) = (Vec::<(Time, Failing)>::new(), 0, 0);
+        loop {
+            let records = self.reader.records(newest.clone()).await?;
+            for record in &records {
+                let run = of_record(record);
+                match all.iter_mut().find(|(_, known)| known.run.key == run.key) {
+                    Some((_, known)) => known.dead_runs += 1,
+                    None => all.push((record.recorded, Failing { run, dead_runs: 1 })),
+                }
+                bytes += record.payload.as_ref().map_or(0, Vec::len) + record.detail.len();
+            }
+            read += records.len();
+            if records.len() < newest.limit as usize {
+                return Ok((all, false));
+            }
+            if all.len() > FAILING || read >= DEAD.0 || bytes >= DEAD.1 {
+                return Ok((all, true));
+            }
+            newest.after = records.last().map(|record| (record.recorded, record.timer));
+            newest.limit = ROWS;
+        }
     }
 
     /// Returns the occurrences of an app's schedules that come within the hour, and are not timers

@@ -37,6 +37,16 @@ pub struct Node {
     pub clock_offset_ms: Option<i64>,
 }
 
+/// A schedule with runs that died within the last hour: the newest of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Failing {
+    /// The newest of these runs.
+    #[serde(flatten)]
+    pub run: Run,
+    /// Number of dead runs of the schedule. If `at_least` has `failing`, there may be more.
+    pub dead_runs: u64,
+}
+
 /// State of the service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Overview {
@@ -54,8 +64,8 @@ pub struct Overview {
     pub disabled: u64,
     /// Figures that are lower bounds, as counting stopped at a limit.
     pub at_least: Vec<Figure>,
-    /// The newest runs that died within the last hour.
-    pub failing: Vec<Run>,
+    /// Schedules with runs that died within the last hour, ten at most, newest death first.
+    pub failing: Vec<Failing>,
     /// Outcomes of runs within the last hour.
     pub outcomes: Outcomes,
     /// Lateness of this node's callbacks.
@@ -78,7 +88,7 @@ pub enum Figure {
     Enabled,
     /// Schedules that are disabled.
     Disabled,
-    /// Runs that died within the last hour.
+    /// Schedules with runs that died within the last hour, and the numbers of these runs.
     Failing,
     /// Outcomes of runs within the last hour.
     Outcomes,
