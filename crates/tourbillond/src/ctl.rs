@@ -3,8 +3,10 @@
 mod alerts;
 mod apply;
 mod cli;
+mod complete;
 mod crontab;
 mod lines;
+mod local;
 mod remote;
 mod show;
 #[cfg(test)]
@@ -19,12 +21,15 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::{CommandFactory as _, Parser as _};
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tourbillon_durable::Time;
 
 use apply::Wanted;
 use cli::{Cli, Command, Consent, Foreign, Import, when};
 use remote::Remote;
+
+use crate::manual::Manual;
 
 /// Result of a command.
 type Done = Result<ExitCode, Failure>;
@@ -70,7 +75,11 @@ pub fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Done {
     if let Command::Manual(manual) = &cli.command {
-        return print(&String::from_utf8_lossy(&manual.of(Cli::command())?));
+        let text = String::from_utf8(manual.of(Cli::command())?)?;
+        return print(&match manual {
+            Manual::Completions { shell } => complete::with_keys(&Cli::command(), *shell, &text),
+            Manual::Man { .. } => text,
+        });
     }
     let remote =
         Remote::new(&cli.common.url, cli.common.token.as_deref(), cli.common.ca.as_deref())?;
@@ -88,8 +97,9 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
         let path = ["v1", "apps", app, "runs", id];
         remote.url(path.iter().chain(verb).copied(), &[])
     };
+    let zone = TimeZone::system();
     let out = |answer: &Value, shown: fn(&Value) -> String| {
-        print(&if cli.common.json { pretty(answer) } else { shown(answer) })
+        print(&if cli.common.json { pretty(answer) } else { shown(&local::times(answer, &zone)) })
     };
     match &cli.command {
         Command::Apps => out(&remote.get(remote.url(["v1", "apps"], &[])).await?, show::apps),
@@ -99,6 +109,7 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
                 ("prefix", prefix.as_deref()),
                 ("state", state.as_deref()),
                 ("label", label.as_deref()),
+                ("last_runs", Some("1")),
             ];
             let items = remote.list(&["v1", "apps", app, "schedules"], &asked, page.limit).await?;
             out(&items, show::schedules)
@@ -154,10 +165,10 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             let body = serde_json::to_value(request.callback()?)?;
             let url = remote.url(["v1", "apps", app, "test"], &[]);
             let ended = remote.send("POST", url, Some(&body)).await?;
-            out(&ended, show::fields)?;
+            out(&ended, show::attempt)?;
             Ok(if ended["error"].is_null() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
-        Command::Times(command) => command.carry_out(remote, schedule, cli.common.json).await,
+        Command::Times(command) => command.carry_out(remote, schedule, out).await,
         Command::Runs { key, search, state, since, until, page } => {
             let asked = [
                 ("key", key.as_deref()),

@@ -91,6 +91,16 @@ fn labels(labels: &Value) -> String {
     if all.is_empty() { "-".to_owned() } else { all.join(", ") }
 }
 
+/// Returns the result of a schedule's last run, and its time.
+fn last(run: &Value) -> String {
+    let [state, status, recorded] = ["state", "status", "recorded"].map(|name| &run[name]);
+    match (state, status) {
+        (Value::Null, _) => "-".to_owned(),
+        (_, Value::Null) => format!("{}, {}", cell(state), cell(recorded)),
+        _ => format!("{} {}, {}", cell(state), cell(status), cell(recorded)),
+    }
+}
+
 pub(super) fn schedules(items: &Value) -> String {
     let row = |item: &Value| {
         let next = match &item["unreadable"] {
@@ -98,10 +108,11 @@ pub(super) fn schedules(items: &Value) -> String {
             _ => item["next"].get(0).map_or_else(|| "-".to_owned(), cell),
         };
         let url = cell(&item["callback"]["url"]);
-        let labels = labels(&item["labels"]);
-        vec![cell(&item["key"]), cell(&item["state"]), when(&item["when"]), next, labels, url]
+        let [key, state] = ["key", "state"].map(|name| cell(&item[name]));
+        let (last, labels) = (last(&item["last_runs"][0]), labels(&item["labels"]));
+        vec![key, state, when(&item["when"]), last, next, labels, url]
     };
-    table(&["KEY", "STATE", "WHEN", "NEXT", "LABELS", "CALLS"], &rows(items, row))
+    table(&["KEY", "STATE", "WHEN", "LAST RUN", "NEXT", "LABELS", "CALLS"], &rows(items, row))
 }
 
 pub(super) fn schedule(answer: &Value) -> String {
@@ -203,10 +214,26 @@ pub(super) fn overview(answer: &Value) -> String {
     text
 }
 
+/// Fields of an attempt that are looked for first, in this order.
+const FIRST: [&str; 4] = ["status", "error", "answer", "ms"];
+
+/// Returns the fields of an attempt: its outcome and the answer before the headers.
+pub(super) fn attempt(answer: &Value) -> String {
+    let mut lines = Vec::new();
+    flatten("", answer, &mut lines);
+    let place = |name: &str| FIRST.iter().position(|first| *first == name);
+    lines.sort_by_key(|(name, _)| place(name).unwrap_or(FIRST.len()));
+    aligned(&lines)
+}
+
 /// Returns every field on a line; nested fields have a dot between the names.
 pub(super) fn fields(answer: &Value) -> String {
     let mut lines = Vec::new();
     flatten("", answer, &mut lines);
+    aligned(&lines)
+}
+
+fn aligned(lines: &[(String, String)]) -> String {
     let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     lines.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
 }

@@ -368,16 +368,33 @@ fn a_key_is_one_segment_of_an_address() {
 fn columns_are_as_wide_as_what_is_in_them() {
     let items = json!([
         { "key": "a", "state": "enabled", "when": { "every": "5s" }, "next": ["t"],
+          "last_runs": [{ "state": "dead", "status": 503, "recorded": "r" }],
           "labels": { "team": "x\u{202e}", "urgent": "" }, "callback": { "url": "u" } },
+        { "key": "b", "state": "enabled", "when": { "every": "5s" }, "next": ["t"],
+          "last_runs": [{ "state": "skipped", "recorded": "r" }], "callback": { "url": "u" } },
         { "key": "long\u{202e}", "state": "disabled", "when": { "cron": "@daily", "zone": "UTC" },
-          "next": [], "callback": { "url": "u" } },
+          "last_runs": [], "next": [], "callback": { "url": "u" } },
     ]);
     let expected = "\
-KEY           STATE     WHEN        NEXT  LABELS                  CALLS
-a             enabled   every 5s    t     team:x\\u{202e}, urgent  u
-long\\u{202e}  disabled  @daily UTC  -     -                       u
+KEY           STATE     WHEN        LAST RUN     NEXT  LABELS                  CALLS
+a             enabled   every 5s    dead 503, r  t     team:x\\u{202e}, urgent  u
+b             enabled   every 5s    skipped, r   t     -                       u
+long\\u{202e}  disabled  @daily UTC  -            -     -                       u
 ";
     assert_eq!(show::schedules(&items), expected);
+}
+
+#[test]
+fn an_attempt_shows_its_answer_before_its_headers() {
+    let shown = show::attempt(&json!({
+        "attempt": 1, "ms": 7, "headers": { "a": "b" }, "error": null, "answer": "pong",
+        "status": 200, "request": { "headers": {} },
+    }));
+    let names = shown.lines().map(|line| line.split(' ').next().unwrap());
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        ["status", "error", "answer", "ms", "attempt", "headers.a"]
+    );
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Bounds of a schedule by flags, and the commands that pause and backfill it.
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 use url::Url;
 
 use super::remote::Remote;
-use super::{Done, pretty, print, show};
+use super::{Done, show};
 use crate::model::{Bounds, Excluded, Window};
 
 /// Anchor and bounds of a schedule.
@@ -75,12 +75,12 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// Carries it out. `schedule` makes the URL of a key's resource.
+    /// Carries it out. `schedule` makes the URL of a key's resource, and `out` shows an answer.
     pub(super) async fn carry_out(
         &self,
         remote: &Remote,
         schedule: impl Fn(&str, &[&str]) -> Url,
-        is_json: bool,
+        out: impl Fn(&Value, fn(&Value) -> String) -> Done,
     ) -> Done {
         let (url, body) = match self {
             Self::Pause { key, until } => (schedule(key, &["pause"]), json!({ "until": until })),
@@ -90,11 +90,9 @@ impl Command {
             }
         };
         let answer = remote.send("POST", url, Some(&body)).await?;
-        let shown = match self {
-            _ if is_json => pretty(&answer),
-            Self::Pause { .. } => show::switched(&answer),
-            Self::Backfill { .. } => show::fields(&answer),
-        };
-        print(&shown)
+        match self {
+            Self::Pause { .. } => out(&answer, show::switched),
+            Self::Backfill { .. } => out(&answer, show::fields),
+        }
     }
 }

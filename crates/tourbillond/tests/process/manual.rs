@@ -1,6 +1,11 @@
 //! Completions and manual pages of both programs.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use super::Tourbillond;
 
 const PROGRAMS: [(&str, &str); 2] = [
     ("tourbillond", env!("CARGO_BIN_EXE_tourbillond")),
@@ -85,4 +90,39 @@ fn bash_completes_commands_and_options() {
         assert_eq!(complete("comp"), "completions\n");
         assert_eq!(complete("--versi"), "--version\n");
     }
+}
+
+#[test]
+fn bash_completes_the_keys_of_schedules() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Tourbillond::start(folder.path(), &[]);
+    for key in ["report:mail", "report:pages", "nightly"] {
+        let definition =
+            json!({ "key": key, "when": { "every": "1h" }, "callback": { "url": "https://h/" } });
+        let made = service.call("", "POST", "/v1/apps/default/schedules", &definition);
+        assert_eq!(made.0, 201, "{made:?}");
+    }
+    let (_, program) = PROGRAMS[1];
+    let script = printed(program, &["completions", "bash"]);
+    let complete = |line: &str, words: &str, last: usize| {
+        let ask = format!(
+            "{script}\nCOMP_LINE='{line}' COMP_POINT={} COMP_WORDS=({words}) COMP_CWORD={last}\n\
+             _tourbillonctl_keys tourbillonctl \"${{COMP_WORDS[COMP_CWORD]}}\"\n\
+             printf '%s\\n' \"${{COMPREPLY[@]}}\"\n",
+            line.len()
+        );
+        let folder = Path::new(program).parent().unwrap();
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+        let mut bash = Command::new("bash");
+        bash.args(["--norc", "-c", &ask]).stdin(Stdio::null()).env("PATH", path);
+        bash.env("TOURBILLON_URL", format!("http://{}", service.address));
+        let output = bash.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(complete("tourbillonctl get n", "tourbillonctl get n", 2), "nightly\n");
+    // Bash divides words at a colon, and puts the completion behind it.
+    let line = "tourbillonctl delete nightly report:";
+    assert_eq!(complete(line, "tourbillonctl delete nightly report :", 4), "mail\npages\n");
+    assert_eq!(complete("tourbillonctl ge", "tourbillonctl ge", 1), "get\n");
 }
