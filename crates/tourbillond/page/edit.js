@@ -305,7 +305,7 @@ function form(holder, frame, old, { definition: was, remark }) {
         h('details', { open: Boolean(was.notify || was.success_within || was.disable_after) },
           h('summary', {}, 'Alerts'),
           field('Notices go to', control.notify, {
-            name: 'notify', hint: 'A URL to use in place of the app’s. Its headers are not changed.',
+            name: 'notify', hint: 'A URL to use in place of the app’s. Its headers and its body are not changed.',
           }),
           watched)),
       h('div', {}, section('preview', 'Preview', inWords, about, preview.element))),

@@ -396,6 +396,19 @@ mod tests {
     }
 
     #[test]
+    fn each_alert_is_shown_to_fire() {
+        let shown = include_str!("../deploy/alerts.test.yaml");
+        let alerts = include_str!("../deploy/alerts.yaml").lines();
+        let alerts = alerts.filter_map(|line| line.trim().strip_prefix("- alert: "));
+        let alerts = alerts.collect::<Vec<_>>();
+        assert!(alerts.len() > 5);
+        for name in alerts {
+            let fires = format!("alertname: {name}\n        exp_alerts:");
+            assert!(shown.contains(&fires), "{name}");
+        }
+    }
+
+    #[test]
     fn a_long_attempt_that_succeeds_late_does_not_set_the_last_success_back() {
         collect();
         let app = "long-and-short";

@@ -67,7 +67,7 @@ const REFUSED: [&str; 17] = [
 /// Prefix of the service's own headers.
 const OURS: &str = "tourbillon-";
 
-/// Names that a template may have.
+/// Names that a callback's template may have.
 const NAMES: [&str; 5] = ["app", "attempt", "key", "schedule", "scheduled_for"];
 
 /// Most statuses that a callback lists.
@@ -118,7 +118,7 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
     if callback.body.len() > BODY_MAX {
         fault("body", format!("is longer than {BODY_MAX} bytes"));
     }
-    if let Err(error) = render(&callback.body, |_| String::new()) {
+    if let Err(error) = render(&callback.body, &NAMES, |_| String::new()) {
         fault("body", error.to_string());
     }
     if let Err(why) = limit(callback) {
@@ -222,7 +222,7 @@ fn header_value(value: &str) -> Result<HeaderValue, String> {
 
 /// Fault of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct TemplateError(String);
+pub(crate) struct TemplateError(String);
 
 impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -230,8 +230,12 @@ impl fmt::Display for TemplateError {
     }
 }
 
-/// The template with each `{{name}}` replaced; `{{{{` stands for `{{`.
-fn render(template: &str, value: impl Fn(&str) -> String) -> Result<String, TemplateError> {
+/// The template with each `{{name}}` of `names` replaced; `{{{{` stands for `{{`.
+pub(super) fn render(
+    template: &str,
+    names: &[&str],
+    value: impl Fn(&str) -> String,
+) -> Result<String, TemplateError> {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -246,8 +250,8 @@ fn render(template: &str, value: impl Fn(&str) -> String) -> Result<String, Temp
             return Err(TemplateError(error.into()));
         };
         let name = name.trim();
-        if !NAMES.contains(&name) {
-            let known = NAMES.join(", ");
+        if !names.contains(&name) {
+            let known = names.join(", ");
             let error =
                 format!("names `{name}`; it must be one of {known}; {{{{{{{{ stands for {{{{");
             return Err(TemplateError(error));
@@ -290,7 +294,7 @@ pub(crate) fn build(
     now: Timestamp,
 ) -> Result<Request<Full<Bytes>>, String> {
     let scheduled_for = model::rfc3339(attempt.scheduled_for);
-    let body = render(&callback.body, |name| match name {
+    let body = render(&callback.body, &NAMES, |name| match name {
         "app" => attempt.app.to_owned(),
         "attempt" => attempt.number.to_string(),
         "key" => attempt.key.clone(),

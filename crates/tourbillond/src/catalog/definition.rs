@@ -176,10 +176,7 @@ impl Plan {
 /// Checks the alerts of a schedule.
 fn check_alerts(faults: &mut Faults, app: &App, definition: &Definition) {
     if let Some(notify) = &definition.notify {
-        let wrong = callback::check(app, &notify.callback(String::new())).err();
-        faults.0.extend(wrong.into_iter().flatten().map(|(field, why)| {
-            (format!("notify.{}", field.trim_start_matches("callback.")), why)
-        }));
+        faults.0.extend(callback::check_notify(app, notify));
     }
     if let Some(text) = &definition.success_within {
         let within = faults.take("success_within", Alerts::success_within(text));

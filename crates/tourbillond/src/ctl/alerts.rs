@@ -25,6 +25,6 @@ pub(super) struct Alerts {
 impl Alerts {
     pub(super) fn notify(&self) -> Option<Notify> {
         let url = self.notify.clone()?;
-        Some(Notify { url, headers: BTreeMap::new() })
+        Some(Notify { url, headers: BTreeMap::new(), body: None })
     }
 }

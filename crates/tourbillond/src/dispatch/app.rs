@@ -327,9 +327,17 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         },
         is_test: false,
     };
-    let exchange = outgoing.exchange(&shared, model::timestamp(started)).await;
-    let took = timer.now().duration_since(start);
+    let exchange = async {
+        let exchange = outgoing.exchange(&shared, model::timestamp(started)).await;
+        (exchange, timer.now().duration_since(start))
+    };
+    // The notice delays no call.
+    let ((exchange, took), is_told) = tokio::join!(exchange, is_start_told(&shared, &job, started));
     shared.meters.took(took);
+    if !is_told {
+        // Another node has the attempt. Dropped, it is handed back.
+        return;
+    }
 
     let Exchange { request, answer, timing, redact } = exchange;
     let (app, key, number) = (&shared.app, &job.key, job.fire.attempt());
@@ -474,6 +482,20 @@ async fn is_told(
         RunState::Succeeded => notice.recovered(definition, ended).await,
         _ => true,
     }
+}
+
+/// Makes the notice of a run's first attempt, if it has `started` late. Returns as [`is_told`]
+/// does.
+async fn is_start_told(shared: &Shared, job: &Job, started: Time) -> bool {
+    let Shared { service, app, config, .. } = shared;
+    let Job { fire, key, stored, .. } = job;
+    let definition = &stored.definition;
+    let is_first = fire.detail().is_empty();
+    if !is_first || started <= fire.scheduled_for() + definition.starts_within() {
+        return true;
+    }
+    let notify = definition.notify.as_ref().or(config.notify.as_ref());
+    Notice { service, app, key, fire, notify }.late(started).await
 }
 
 /// Exchange with a receiver.

@@ -1,18 +1,19 @@
 //! Notices: the callback of an app or schedule when a run is dead, when its schedule is disabled
-//! for that, when it does not succeed in time, and when it succeeds again.
+//! for that, when it does not succeed in time, when it succeeds again, and when a run starts late.
 //!
 //! A notice is a one-shot of the app, so it is durable, signed, tried again and listed as any run
 //! is. It is made before the end that it tells of is recorded: an end whose notice could not be
 //! made is not recorded, and its attempt is another node's. Its identity follows from the run, so
-//! that a repeat makes no second.
+//! that a repeat makes no second; that of a late start from the schedule and the hour, so that a
+//! load that makes many runs late is not doubled by their notices.
 
 use std::future::Future;
 use std::time::Duration;
 
 use serde::Serialize;
-use tourbillon_durable::{Fire, StoreError, StoreErrorKind};
+use tourbillon_durable::{Fire, StoreError, StoreErrorKind, Time};
 
-use crate::callback::{Fault, Guard, check, cut, random, retry, share};
+use crate::callback::{Guard, NOTICE_TEXT_MAX, Told, check_notify, cut, random, retry, share};
 use crate::catalog::{State, lapse};
 use crate::config::Config;
 use crate::model::{
@@ -26,12 +27,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Shortest pause after a conflict with another node or run; the longest is twice as long.
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// Most bytes of a notice's callback without its body. With a body of the longest key and error it
-/// still fits into a payload of 64 KiB.
-const CALLBACK_MAX: usize = 48 * 1024;
-
-/// Most characters of the error in a notice.
-const ERROR_MAX: usize = 1_000;
+/// Time in which a schedule has one notice of late starts, in microseconds.
+const HOUR: i64 = 3_600_000_000;
 
 /// Event that a notice tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -46,6 +43,8 @@ pub(super) enum Event {
     Disabled,
     /// No run of the schedule has succeeded in time.
     NoSuccess,
+    /// A run of the schedule has started late.
+    Late,
 }
 
 /// Body of a notice.
@@ -54,6 +53,7 @@ struct Body<'a> {
     event: Event,
     app: &'a str,
     key: &'a str,
+    text: String,
     #[serde(flatten)]
     of: Of,
 }
@@ -70,8 +70,42 @@ enum Of {
         status: Option<u16>,
         error: Option<String>,
     },
+    /// The start of a run.
+    Start { run: String, scheduled_for: String, started: String },
     /// A time without a success: its beginning.
     Silence { since: String },
+}
+
+impl<'a> Body<'a> {
+    fn new(event: Event, (app, key): (&'a str, &'a str), of: Of) -> Self {
+        let text = match (&of, event) {
+            (Of::Silence { since }, _) => format!("no run has succeeded since {since}"),
+            (Of::Start { scheduled_for, started, .. }, _) => {
+                format!("the run of {scheduled_for} started late, at {started}")
+            }
+            (Of::Run { scheduled_for, .. }, Event::Recovered) => {
+                format!("the run of {scheduled_for} succeeded")
+            }
+            (Of::Run { scheduled_for, error, .. }, _) => {
+                let disabled = if event == Event::Disabled { "disabled, as " } else { "" };
+                let why = error.as_deref().unwrap_or("its last attempt failed");
+                format!("{disabled}the run of {scheduled_for} is dead: {why}")
+            }
+        };
+        let text = cut(&format!("{app}/{key}: {text}"), NOTICE_TEXT_MAX);
+        Self { event, app, key, text, of }
+    }
+
+    /// Returns it as its receiver has it.
+    fn by(&self, notify: &Notify) -> String {
+        let told = |template: &String| {
+            let event = serde_json::to_value(self.event).ok()?;
+            let Self { app, key, text, .. } = self;
+            Told { event: event.as_str()?, app, key, text }.by(template).ok()
+        };
+        let body = notify.body.as_ref().and_then(told);
+        body.unwrap_or_else(|| serde_json::to_string(self).expect("a notice is written as JSON"))
+    }
 }
 
 /// Checks the notices and the token endpoints of all apps.
@@ -95,17 +129,9 @@ pub fn check_all(config: &Config) -> Result<(), String> {
             })?;
         }
         let Some(notify) = &app.notify else { continue };
-        let callback = notify.callback(String::new());
-        let mut faults = check(app, &callback).err().unwrap_or_default();
-        let size = serde_json::to_vec(&callback).expect("a callback is JSON").len();
-        if size > CALLBACK_MAX {
-            let why = format!("have {size} bytes with the URL, and {CALLBACK_MAX} are the most");
-            faults.push(("callback.headers".to_owned(), why));
-        }
+        let faults = check_notify(app, notify);
         if !faults.is_empty() {
-            let faults = faults.into_iter().map(|(field, why): Fault| {
-                format!("`notify.{}` {why}", field.trim_start_matches("callback."))
-            });
+            let faults = faults.iter().map(|(field, why)| format!("`{field}` {why}"));
             return Err(format!("app `{name}`: {}", faults.collect::<Vec<_>>().join("; ")));
         }
     }
@@ -233,6 +259,22 @@ impl Notice<'_> {
         }
     }
 
+    /// Makes the notice of a run that `started` late; one an hour of its schedule, because one
+    /// cause often makes many runs late. Returns as [`dead`](Self::dead) does.
+    pub(super) async fn late(&self, started: Time) -> bool {
+        let (Some(notify), Some(schedule)) = (self.notify, self.fire.schedule()) else {
+            return true;
+        };
+        let of = Of::Start {
+            run: self.fire.id().to_string(),
+            scheduled_for: model::rfc3339(self.fire.scheduled_for()),
+            started: model::rfc3339(started),
+        };
+        let body = Body::new(Event::Late, (self.app, self.key), of);
+        let of = format!("{schedule}/{}", started.as_micros().div_euclid(HOUR));
+        make(self.service, self.fire, notify, &of, &body).await
+    }
+
     /// Makes the notice of a run whose payload is not understood, if this attempt is the last.
     /// Returns as [`dead`](Self::dead) does.
     pub(super) async fn dead_if_last(&self, ended: &EndedAttempt) -> bool {
@@ -256,18 +298,14 @@ impl Notice<'_> {
 
     async fn make(&self, event: Event, of: &str, ended: &EndedAttempt) -> bool {
         let Some(notify) = self.notify else { return true };
-        let body = Body {
-            event,
-            app: self.app,
-            key: self.key,
-            of: Of::Run {
-                run: self.fire.id().to_string(),
-                scheduled_for: model::rfc3339(self.fire.scheduled_for()),
-                attempts: self.fire.attempt(),
-                status: ended.status,
-                error: ended.error.as_deref().map(|error| cut(error, ERROR_MAX)),
-            },
+        let run = Of::Run {
+            run: self.fire.id().to_string(),
+            scheduled_for: model::rfc3339(self.fire.scheduled_for()),
+            attempts: self.fire.attempt(),
+            status: ended.status,
+            error: ended.error.as_deref().map(|error| cut(error, NOTICE_TEXT_MAX)),
         };
+        let body = Body::new(event, (self.app, self.key), run);
         make(self.service, self.fire, notify, of, &body).await
     }
 }
@@ -285,7 +323,7 @@ impl Silence<'_> {
     pub(super) async fn tell(&self, notify: &Notify) -> bool {
         let State { app, key, .. } = self.state;
         let since = model::rfc3339(self.state.since());
-        let body = Body { event: Event::NoSuccess, app, key, of: Of::Silence { since } };
+        let body = Body::new(Event::NoSuccess, (app, key), Of::Silence { since });
         let of = lapse(self.fire.id(), self.state);
         make(self.service, self.fire, notify, &of, &body).await
     }
@@ -330,7 +368,6 @@ where
 /// does.
 async fn make(service: &Service, fire: &Fire, notify: &Notify, of: &str, body: &Body<'_>) -> bool {
     let Body { event, app, key, .. } = body;
-    let text = serde_json::to_string(body).expect("a notice is written as JSON");
     let now = fire.claimed();
     let stored = Stored {
         key: format!("notice:{key}"),
@@ -339,7 +376,7 @@ async fn make(service: &Service, fire: &Fire, notify: &Notify, of: &str, body: &
             ..Definition::new(
                 When::At(AtWhen { at: model::rfc3339(now) }),
                 // A body is a template.
-                notify.callback(text.replace("{{", "{{{{")),
+                notify.callback(body.by(notify).replace("{{", "{{{{")),
             )
         },
         created: model::rfc3339(now),

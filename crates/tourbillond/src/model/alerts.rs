@@ -17,6 +17,10 @@ pub struct Notify {
     /// Headers to send, beside those of the service.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Header>,
+    /// Body to send in place of the notice as JSON. `{{event}}`, `{{app}}`, `{{key}}` and
+    /// `{{text}}`, a sentence, are replaced as within a string of JSON; `{{{{` stands for `{{`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
 }
 
 impl Notify {

@@ -1,12 +1,13 @@
 //! Definitions: a client's fields of a schedule or one-shot.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 
-use super::{Alerts, Callback, Notify, When, span};
+use super::{Alerts, Callback, Notify, ON_TIME_WITHIN, When, span};
 
 /// Definition of a schedule or a one-shot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -24,7 +25,8 @@ pub struct Definition {
     /// Policy for missed times. Repeating schedules only; `coalesce` if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<MissedPolicy>,
-    /// Lateness up to which a run is on time. Repeating schedules only; a minute if it is missing.
+    /// Lateness up to which a run is on time. A notice says so if one starts later. Repeating
+    /// schedules only; a minute if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_time_within: Option<String>,
     /// Policy for overlapping runs. Repeating schedules only; `allow` if it is missing.
@@ -83,6 +85,15 @@ impl Definition {
     /// Returns the alerts that are in force, in an app with these.
     pub(crate) fn alerts(&self, of_app: Alerts) -> Alerts {
         Alerts::new(self.success_within.as_ref(), self.disable_after, of_app)
+    }
+
+    /// Returns how long after its time a run may start and be on time.
+    pub(crate) fn starts_within(&self) -> Duration {
+        let read = |text: Option<&String>, default: &str| span(text.map_or(default, |text| text));
+        let within = read(self.on_time_within.as_ref(), ON_TIME_WITHIN);
+        let jitter = read(self.jitter.as_ref(), "0s");
+        // Another version may have checked it.
+        within.ok().zip(jitter.ok()).map_or(Duration::MAX, |(within, jitter)| within + jitter)
     }
 
     /// Returns 32 hexadecimal digits that no other definition has.

@@ -136,7 +136,7 @@ impl Definition {
         let Callback { url, headers, .. } = &mut self.callback;
         let from = old.map(|Self { callback, .. }| (&*callback.url, &callback.headers));
         keep(&mut faults, "callback", (url, headers), from);
-        if let Some(Notify { url, headers }) = &mut self.notify {
+        if let Some(Notify { url, headers, .. }) = &mut self.notify {
             let from = old.and_then(|old| old.notify.as_ref());
             let from = from.map(|old| (&*old.url, &old.headers));
             keep(&mut faults, "notify", (url, headers), from);

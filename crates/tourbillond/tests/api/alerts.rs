@@ -41,7 +41,8 @@ async fn alerts_are_read_as_they_were_put_but_for_what_lets_somebody_in() {
 #[tokio::test]
 async fn alerts_that_make_no_sense_are_refused_by_field() {
     let api = Api::new();
-    let cases: [(&str, Value, &str); 7] = [
+    let cases: [(&str, Value, &str); 8] = [
+        ("notify", json!({ "url": "https://h.example/", "body": "{{run}}" }), "notify.body"),
         ("notify", json!({ "url": "ftp://h/" }), "notify.url"),
         ("notify", json!({ "url": "https://h.example/", "method": "GET" }), "notify.method"),
         ("notify", Value::Null, "success_within"),

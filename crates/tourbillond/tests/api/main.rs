@@ -13,6 +13,7 @@ mod lists;
 mod operations;
 mod overview;
 mod promises;
+mod recipes;
 mod schedules;
 mod search;
 mod secrets;

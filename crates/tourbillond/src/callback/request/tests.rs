@@ -134,11 +134,11 @@ fn the_published_vector_of_standard_webhooks_is_met() {
 #[test]
 fn two_braces_stand_for_a_name_and_four_for_two() {
     let value = |name: &str| name.to_uppercase();
-    assert_eq!(render("a {{key}}{{app}} } }}", value).unwrap(), "a KEYAPP } }}");
-    assert_eq!(render("{{{{key}} {{{{{{key}}", value).unwrap(), "{{key}} {{KEY");
-    assert_eq!(render(r#"{"a":{"b":{{key}}}}"#, value).unwrap(), r#"{"a":{"b":KEY}}"#);
+    assert_eq!(render("a {{key}}{{app}} } }}", &NAMES, value).unwrap(), "a KEYAPP } }}");
+    assert_eq!(render("{{{{key}} {{{{{{key}}", &NAMES, value).unwrap(), "{{key}} {{KEY");
+    assert_eq!(render(r#"{"a":{"b":{{key}}}}"#, &NAMES, value).unwrap(), r#"{"a":{"b":KEY}}"#);
     for wrong in ["{{", "{{key", "{{}}", "{{keys}}", "{{{key}}}"] {
-        assert!(render(wrong, value).is_err(), "{wrong}");
+        assert!(render(wrong, &NAMES, value).is_err(), "{wrong}");
     }
 }
 

@@ -316,7 +316,8 @@ async fn a_payload_that_is_not_understood_fails_and_harms_no_other() {
 
 /// An app whose notices go to the receiver.
 fn told(receiver: &Receiver) -> App {
-    let notify = crate::model::Notify { url: receiver.url(9, "notice"), headers: BTreeMap::new() };
+    let url = receiver.url(9, "notice");
+    let notify = crate::model::Notify { url, headers: BTreeMap::new(), body: None };
     App { notify: Some(notify), secrets: vec![crate::config::Secret("s".to_owned())], ..app(8) }
 }
 
@@ -337,6 +338,10 @@ async fn a_dead_run_makes_one_notice_that_is_signed_and_has_none_of_its_own() {
         "event": "dead",
         "app": "a",
         "key": "one",
+        "text": format!(
+            "a/one: the run of {} is dead: answered 410 Gone",
+            model::rfc3339(dead.scheduled_for)
+        ),
         "run": dead.timer.to_string(),
         "scheduled_for": model::rfc3339(dead.scheduled_for),
         "attempts": 1,
@@ -517,19 +522,21 @@ fn notices_that_no_payload_has_room_for_are_refused() {
         (0..count).map(header).collect::<BTreeMap<_, _>>()
     };
     let checked = |headers| {
-        let notify = crate::model::Notify { url: "http://127.0.0.1/".to_owned(), headers };
+        let url = "http://127.0.0.1/".to_owned();
+        let notify = crate::model::Notify { url, headers, body: None };
         crate::dispatch::check_all(&config(&[("a", App { notify: Some(notify), ..app(1) })]))
     };
     assert_eq!(checked(headers(20)), Ok(()));
     let why = checked(headers(40)).unwrap_err();
-    assert!(why.starts_with("app `a`: `notify.headers` have 8"), "{why}");
+    assert!(why.starts_with("app `a`: `notify.headers` makes 9"), "{why}");
     let own = BTreeMap::from([("content-type".to_owned(), "application/cloudevents+json".into())]);
     assert_eq!(checked(own), Ok(()));
 }
 
 #[test]
 fn a_notice_that_could_not_be_sent_is_refused_with_its_app_and_field() {
-    let notify = crate::model::Notify { url: "ftp://h/".to_owned(), headers: BTreeMap::new() };
+    let url = "ftp://h/".to_owned();
+    let notify = crate::model::Notify { url, headers: BTreeMap::new(), body: None };
     let app = App { notify: Some(notify), ..app(1) };
     let why = crate::dispatch::check_all(&config(&[("a", app)])).unwrap_err();
     assert_eq!(why, "app `a`: `notify.url` begins with neither http:// nor https://");

@@ -1,6 +1,7 @@
 //! Notices of a schedule's own, dead-man's switches, and schedules that disable themselves.
 
 use serde_json::{Value, json};
+use tourbillon::virtual_time::VirtualClock;
 use tourbillon_durable::Time;
 use tourbillon_durable::store::ScheduleQuery;
 
@@ -72,6 +73,72 @@ async fn a_schedule_with_a_receiver_of_its_own_tells_that_one_alone() {
     }
     service.stop().await;
     assert!(receiver.calls.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_receiver_with_a_template_has_the_notice_by_it() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    let mut definition = rare(&receiver, "410");
+    let body = r#"{"content": "{{event}} {{{{ {{text}}"}"#;
+    definition["notify"] = json!({ "url": receiver.url(9, "own"), "body": body });
+    put(&service, "k", definition).await;
+    service.catalog.run_now("a", "k").await.unwrap();
+    assert_eq!(receiver.next().await.path, "410");
+    let call = receiver.next().await;
+    let body = serde_json::from_str::<Value>(&call.body).unwrap();
+    let text = body["content"].as_str().unwrap();
+    assert!(text.starts_with("dead {{ a/k: the run of "), "{text}");
+    assert!(text.ends_with(" is dead: answered 410 Gone"), "{text}");
+    assert_eq!(call.headers["content-type"], "application/json");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_late_start_makes_one_notice_an_hour_and_none_for_a_retry() {
+    let mut receiver = Receiver::start().await;
+    // Moved by the test alone.
+    let clock = VirtualClock::new();
+    clock.set_wall(model::time("2026-03-01T00:30:00Z").unwrap().into());
+    let of_database = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let store = Box::new(Memory::new(&of_database));
+    let config = config(&[("a", told(&receiver))]);
+    let service = Service::start(store, config, &Timer::global()).unwrap();
+    start(&service);
+    let definition = |within: &str, path: &str| {
+        let mut definition = rare(&receiver, path);
+        definition["on_time_within"] = json!(within);
+        definition["retry"] = json!({ "attempts": 2, "first": "1s", "longest": "1s" });
+        definition
+    };
+    let (late, later) = (definition("0s", "recovers"), definition("0s", "200"));
+    // A run may be later by `jitter`.
+    let mut in_time = definition("0s", "200");
+    in_time["jitter"] = json!("1m");
+    put(&service, "k", late).await;
+    service.catalog.run_now("a", "k").await.unwrap();
+    let (_, body) = notice(&mut receiver).await;
+    assert_eq!((&body["event"], &body["key"]), (&json!("late"), &json!("k")));
+    let [at, started] = ["scheduled_for", "started"].map(|name| body[name].as_str().unwrap());
+    assert_eq!(at, "2026-03-01T00:30:00Z");
+    assert!(model::time(started).unwrap() > model::time(at).unwrap(), "{body}");
+    let text = format!("a/k: the run of {at} started late, at {started}");
+    assert_eq!((&body["text"], body["run"].is_string()), (&json!(text), true));
+    // The retry is in another hour, and notices are over before the next run.
+    receiver.go.send_replace(true);
+    clock.advance(Duration::from_secs(3_600));
+    let unfinished = TimerQuery::new().kind("http.a");
+    while !service.reader.timers(unfinished.clone()).await.unwrap().is_empty() {
+        clock.advance(Duration::from_millis(10));
+        service.timer.sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(events(&mut receiver), [""; 0]);
+    for (definition, told) in [(&in_time, &[][..]), (&later, &["late"]), (&later, &[])] {
+        put(&service, "k", definition.clone()).await;
+        run_once(&service).await;
+        assert_eq!(events(&mut receiver), told);
+    }
+    service.stop().await;
 }
 
 #[tokio::test]
