@@ -5,6 +5,8 @@
 //! long as [`Driver::max_wait`] says, or until the descriptor of `Driver::turn_fd` (Linux) is
 //! readable.
 //!
+//! `Timer::drive_on` (Linux) has the reactor of a runtime turn a timer, in the place of its thread.
+//!
 //! `Builder::build_on` (not in browsers) makes a timer on a `Runtime`: a task of the runtime drives
 //! it, in the runtime's own time.
 
@@ -13,6 +15,8 @@ mod hidden;
 mod manual;
 #[cfg(not(target_os = "none"))]
 mod pacing;
+#[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
+mod reactor;
 #[cfg(not(target_os = "none"))]
 mod resume;
 #[cfg(not(any(
@@ -26,11 +30,14 @@ mod task;
 )]
 #[cfg_attr(target_os = "none", path = "driver/no_thread.rs")]
 mod thread;
-mod timer_fd;
 
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, tourbillon_model))))]
+pub use crate::timer_fd::TurnFd;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 pub(crate) use hidden::wait_in_worker;
 pub use manual::{Budget, Driver, Turn};
+#[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
+pub(crate) use reactor::Reactor;
 #[cfg(not(target_os = "none"))]
 pub(crate) use resume::watch_resumes;
 #[cfg(not(any(
@@ -46,6 +53,3 @@ pub use task::{DriverTask, Runtime};
 #[cfg(not(target_os = "none"))]
 pub(crate) use thread::end;
 pub(crate) use thread::start;
-pub(crate) use timer_fd::TimerFd;
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, tourbillon_model))))]
-pub use timer_fd::TurnFd;

@@ -35,9 +35,9 @@ use crate::fork::Generation;
 #[cfg(not(target_os = "none"))]
 use crate::platform::IN_EVENT_LOOP;
 use crate::platform::ONE_SHARD;
-use crate::sync::unmodelled::AtomicU64;
 #[cfg(not(target_os = "none"))]
 use crate::sync::unmodelled::AtomicUsize;
+use crate::sync::unmodelled::{AtomicBool as AtomicFlag, AtomicU64};
 use crate::sync::{Arc, AtomicBool, CachePadded, Ordering, SetOnce, StdArc};
 use crate::tick::Tick;
 use crate::tolerance::{Slack, Tolerance};
@@ -103,7 +103,8 @@ pub(crate) struct Engine {
     closed: AtomicBool,
     driven_by: DrivenBy,
     /// True if a thread drives it whose parks end in time: they and its clock both stop in suspend.
-    parks_in_time: bool,
+    /// False while a reactor drives it in the thread's place. Written under the start lock.
+    parks_in_time: AtomicFlag,
     /// Whether an entry that has fired shows that the deadline it was filed under has come. False
     /// if entries are also fired as the driver goes; see [`abandon`](Self::abandon).
     pub(crate) fires_when_due: bool,
@@ -140,7 +141,7 @@ impl Engine {
             alarm: CachePadded::new(alarm),
             board: Board::new(shards),
             closed: AtomicBool::new(matches!(driven_by, DrivenBy::Task(_))),
-            parks_in_time: matches!(driven_by, DrivenBy::Thread(_)) && !clock.counts_suspend(),
+            parks_in_time: AtomicFlag::new(driven_by.parks_in_time(&clock)),
             fires_when_due: !matches!(driven_by, DrivenBy::Task(_)),
             driven_by,
             clock,

@@ -21,6 +21,8 @@
 //! | `engine/stakes.rs` | `of` | set once | finds it set or not, as the fork did; what its own engine is in has others |
 //! | `engine/armed.rs` | `rows` | mutex | has another, in its own engine; leaves its parent's alone |
 //! | `engine/driven_by/thread.rs` | `life`, `answered`, `ends` | mutex, condition | has others, in its own engine, and starts a thread of its own |
+//! | `engine/driven_by/thread.rs` | `bell` | set once | has another, which is not set |
+//! | `driver/reactor.rs` | `desk` | mutex | never takes it: its engine is its parent's |
 //! | `engine/driven_by/task.rs` | `running`, `waker` | mutexes | has others, in its own engine; the runtime is its parent's |
 //! | `engine/parker/token.rs` | `is_left`, `left` | mutex, condition | has others, in its own engine; so of the word that takes their place on Linux |
 //! | `engine/parker/windows.rs` | `fallback` | condition | Windows has no `fork` |
@@ -33,7 +35,7 @@
 //! | `clock/steps.rs` | `ends` | mutex | has another: nobody waits for a thread of its parent's |
 //! | `clock/virtual_time.rs` | `movers`: `moves`, `moved` | mutex, condition | has others: nobody moves the clock, and its goal is the time that it shows |
 //! | `clock/virtual_time.rs` | `wall`: `Wall` | two for reading and writing | has others, with what it reads in the place that was not being written |
-//! | `driver/timer_fd.rs` | `TimerFd` | set once | has another, which is not set |
+//! | `timer_fd.rs` | `TimerFd` | set once | has another, which is not set |
 //! | `virtual_time/hold.rs` | `Holds`: `state`, `changed` | mutex, condition | has others: none of its parent's holds |
 //! | `virtual_time/hold.rs` | `runnable` | mutex | has another: the future waits until it is polled |
 //! | `virtual_time/spawn.rs` | `Channel` | mutex | has another: no output of its parent's tasks comes |

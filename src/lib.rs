@@ -234,6 +234,7 @@ mod tick;
 pub mod time;
 mod timeout;
 pub mod timer;
+mod timer_fd;
 mod tolerance;
 mod trace;
 mod traits;

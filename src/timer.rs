@@ -2,6 +2,8 @@
 //! [`Tolerance`] of its sleeps.
 
 mod builder;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, tourbillon_model))))]
+mod drive_on;
 pub(crate) mod functions;
 #[cfg(not(target_os = "none"))]
 mod scope;

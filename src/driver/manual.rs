@@ -7,14 +7,14 @@ use core::time::Duration;
 use std::io;
 
 use crate::clock::Clock;
-use crate::driver::timer_fd::TimerFd;
-#[cfg(any(target_os = "linux", target_os = "android"))]
-#[cfg(not(all(test, tourbillon_model)))]
-use crate::driver::timer_fd::TurnFd;
 use crate::engine::{Host, Limits, Pass, Plan, Scanned, Scanner, WakeBatch};
 use crate::tick::Tick;
 use crate::time::Instant;
 use crate::timer::Timer;
+use crate::timer_fd::TimerFd;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(not(all(test, tourbillon_model)))]
+use crate::timer_fd::TurnFd;
 
 /// Turns a timer's wheel from your own loop, instead of a driver thread.
 ///

@@ -4,9 +4,10 @@ use std::io;
 use std::mem::forget;
 use std::time::Duration;
 
-use crate::driver::pacing::Pacer;
+use crate::driver::pacing::{Pace, Pacer};
 use crate::engine::{
-    DrivenBy, DriverThread, Engine, Host, Limits, Pass, Plan, Scanned, Scanner, WakeBatch,
+    DrivenBy, DriverThread, Engine, Host, Life, Limits, Pass, Plan, Scanned, Scanner, Seat,
+    WakeBatch,
 };
 use crate::foreign::Running;
 use crate::sync::{Arc, join, lock, sleep, spawn};
@@ -33,10 +34,20 @@ pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
         DrivenBy::Hand(_) | DrivenBy::Clock => return Ok(()),
     };
     let mut life = lock(&thread.life);
-    if life.thread.is_none() {
-        let engine = Arc::clone(engine);
-        life.thread = Some(spawn(&thread.name, move || run(&engine))?);
+    if life.thread.is_none() && life.reactor == Seat::Empty {
+        start_locked(engine, thread, &mut life)?;
     }
+    Ok(())
+}
+
+/// Starts the engine's thread. Nobody turns the wheels.
+pub(crate) fn start_locked(
+    engine: &Arc<Engine>,
+    thread: &DriverThread,
+    life: &mut Life,
+) -> io::Result<()> {
+    let engine = Arc::clone(engine);
+    life.thread = Some(spawn(&thread.name, move || run(&engine))?);
     Ok(())
 }
 
@@ -62,7 +73,7 @@ fn run(engine: &Arc<Engine>) {
         engine,
         thread,
         life: DriverLife::begin(&thread.name, engine.shards()),
-        pacer: Pacer::starting_at(clock.now()),
+        pacer: Pacer::starting_at(clock.now(), Pace::THREAD),
         fired: 0,
     };
     let mut scanner = Scanner::new(WakeBatch::new());
@@ -102,16 +113,25 @@ impl OnThread<'_> {
         }
     }
 
-    /// Ends the driver, unless a timer was armed after all.
-    fn end(&self) -> Scanned {
+    /// Ends the driver if nothing is armed, or if a reactor takes its place; `None` if it runs on.
+    /// Answers the handle that asked, if one did.
+    fn end(&self, armed: usize) -> Option<Scanned> {
         let mut life = lock(&self.thread.life);
-        if !self.engine.try_to_leave() {
-            return Scanned::Interrupted;
+        let is_replaced = life.reactor == Seat::Awaited;
+        if armed > 0 && !is_replaced {
+            self.thread.answer(self.engine, &mut life, Err(armed));
+            return None;
+        }
+        if !self.engine.try_to_leave() && !is_replaced {
+            return Some(Scanned::Interrupted);
+        }
+        if is_replaced {
+            life.reactor = Seat::Taken;
         }
         if let Some(handle) = life.thread.take() {
             self.thread.answer(self.engine, &mut life, Ok(handle));
         }
-        Scanned::Ended
+        Some(Scanned::Ended)
     }
 }
 
@@ -126,17 +146,17 @@ impl Host for OnThread<'_> {
 
     fn plan(&mut self, pass: &Pass) -> Result<Plan, Scanned> {
         self.pacer.passed(pass.now, std::mem::take(&mut self.fired));
-        match self.engine.left_at_close() {
-            Some(0) => return Err(self.end()),
-            Some(armed) => self.thread.refuse_to_end(self.engine, armed),
-            None => {}
+        let is_asked = || self.thread.is_asked_to_end();
+        let left = self.engine.left_at_close().filter(|armed| *armed == 0 || is_asked());
+        if let Some(end) = left.and_then(|armed| self.end(armed)) {
+            return Err(end);
         }
         Ok(plan(pass.next, pass.now, pass.has_windows))
     }
 }
 
 /// When to wake for a deadline at `next`.
-fn plan(next: Tick, now: Tick, has_windows: bool) -> Plan {
+pub(crate) fn plan(next: Tick, now: Tick, has_windows: bool) -> Plan {
     if next == Tick::NEVER {
         Plan::Park
     } else if next.since(now) > FAR && !has_windows {

@@ -37,6 +37,15 @@ impl Engine {
         self.pending() == 0
     }
 
+    /// Says whether a thread drives the engine, and so is trusted to wake in time, or a reactor in
+    /// its place. To be called under the start lock.
+    #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
+    pub(crate) fn trust_parks(&self, of_thread: bool) {
+        let trusted = of_thread && self.driven_by.parks_in_time(&self.clock);
+        // ORDERING: Relaxed; only decides whether a poll reads the clock itself.
+        self.parks_in_time.store(trusted, Ordering::Relaxed);
+    }
+
     /// Takes back that a handle asks the driver's thread to end. That handle is still there.
     pub(crate) fn reopen(&self) {
         // ORDERING: Relaxed; the driver answers under the start lock. That orders it before the

@@ -13,6 +13,7 @@ mod thread;
 
 use core::fmt;
 
+use crate::clock::Clock;
 use crate::sync::StdArc;
 pub(crate) use task::*;
 pub(crate) use thread::*;
@@ -30,6 +31,11 @@ pub(crate) enum DrivenBy {
 }
 
 impl DrivenBy {
+    /// Returns whether a thread's parks end in time: they and the clock both stop in suspend.
+    pub(super) fn parks_in_time(&self, clock: &Clock) -> bool {
+        matches!(self, Self::Thread(_)) && !clock.counts_suspend()
+    }
+
     /// Returns whether a handle has asked the thread to end, and waits.
     pub(super) fn is_asked_to_end(&self) -> bool {
         matches!(self, Self::Thread(thread) if thread.is_asked_to_end())

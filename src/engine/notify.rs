@@ -112,10 +112,13 @@ impl Engine {
     /// Returns whether a sleep may leave it to the driver to notice its deadline, rather than read
     /// the clock in every poll: a thread of its own is parked, and will wake in time. The loop that
     /// turns a hand-driven engine may be the very loop that does not get to it, and so may an event
-    /// loop. Where the clock counts suspend, a park may end late by that.
+    /// loop, and a runtime whose reactor is the driver. Where the clock counts suspend, a park may
+    /// end late by that.
     #[inline]
     pub(crate) fn driver_covers(&self, deadline: Tick) -> bool {
-        !IN_EVENT_LOOP && self.parks_in_time && self.alarm.is_set_for(deadline)
+        // ORDERING: Relaxed; only decides whether a poll reads the clock itself.
+        let parks_in_time = self.parks_in_time.load(Ordering::Relaxed);
+        !IN_EVENT_LOOP && parks_in_time && self.alarm.is_set_for(deadline)
     }
 
     /// Fires an entry that a virtual clock has passed before it was queued.

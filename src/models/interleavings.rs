@@ -108,6 +108,11 @@
 //! driver that is a task may be dropped by its runtime: `arm_races_the_end_of_a_task`, and with the
 //! task that takes its place `a_task_races_the_end_of_the_one_before`.
 //!
+//! A driver that is a runtime's reactor meets an arm in `an_insert_races_a_turn_in_the_reactor`,
+//! where it takes the thread's place in `an_insert_races_a_reactor_that_takes_the_threads_place`,
+//! where its runtime ends in `an_insert_races_the_end_of_the_runtime`, and where the last handle
+//! goes in `an_insert_races_a_reactor_that_is_left`.
+//!
 //! What keeps an engine: `the_last_sleep_races_the_last_handle`.
 //!
 //! A driver does more than scan and park: it cuts long passes short
@@ -143,6 +148,7 @@ mod fire;
 mod hold;
 mod insert;
 mod polls;
+mod reactor;
 mod task;
 mod turn;
 mod watch;

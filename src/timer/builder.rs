@@ -10,7 +10,6 @@ use core::time::Duration;
 use std::io;
 
 use crate::clock::Clock;
-use crate::driver::TimerFd;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 use crate::driver::wait_in_worker;
 #[cfg(not(target_os = "none"))]
@@ -33,6 +32,7 @@ use crate::engine::{DriverThread, MAX_SHARDS, default_shards};
 use crate::sync::{Arc, StdArc};
 #[cfg(not(target_os = "none"))]
 use crate::timer::Timer;
+use crate::timer_fd::TimerFd;
 use crate::tolerance::Tolerance;
 #[cfg(not(target_os = "none"))]
 use crate::virtual_time::VirtualClock;

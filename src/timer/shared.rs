@@ -75,10 +75,11 @@ impl Timer {
         self.handle.engine().current()
     }
 
-    /// The engine, for a driver to hold.
-    #[cfg(all(test, tourbillon_model))]
+    /// The engine of this process, for a driver to hold.
+    #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
     pub(crate) fn shared_engine(&self) -> &Arc<Engine> {
-        self.handle.engine()
+        let engine = self.handle.engine();
+        if engine.generation.is_past() { engine.successor().engine() } else { engine }
     }
 
     /// Options for a new timer.

@@ -10,6 +10,8 @@ mod deadline;
 mod debug;
 mod delay_queue;
 mod driven_by_hand;
+#[cfg(target_os = "linux")]
+mod driven_by_reactor;
 mod driven_by_task;
 mod end_driver;
 mod executors;

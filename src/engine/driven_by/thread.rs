@@ -6,7 +6,8 @@ use crate::engine::Engine;
 use crate::engine::parker::Parker;
 use crate::fork::Generation;
 use crate::sync::unmodelled::AtomicBool;
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard, Ordering, Thread, lock, wait};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, Ordering, SetOnce, Thread, wait};
+use crate::timer_fd::TimerFd;
 
 /// Begins to watch for resumes from suspend: each unparks the driver. Returns a function that the
 /// driver calls before it parks, and which returns the longest time that it may park for.
@@ -27,21 +28,52 @@ pub(crate) struct DriverThread {
     is_asked: AtomicBool,
     /// Held by a handle that ends the thread, until that is gone.
     pub(crate) ends: Mutex<()>,
+    /// Descriptor of the reactor that takes the thread's place. Not there before one has.
+    #[cfg_attr(
+        all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
+        allow(dead_code, reason = "an event loop has the place")
+    )]
+    bell: SetOnce<TimerFd>,
 }
 
-/// Whether the thread runs, and its answer to a handle that asked it to end.
+/// Claim of a runtime's reactor to turn the wheels.
+#[cfg_attr(
+    not(any(target_os = "linux", target_os = "android", all(test, tourbillon_model))),
+    allow(dead_code, reason = "no descriptor tells a reactor the time")
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seat {
+    /// There is none.
+    Empty,
+    /// Made, and waiting for the thread to end.
+    Awaited,
+    /// In force: there is no thread.
+    Taken,
+}
+
+/// Record of the driver, and of the thread's answer to a handle that asked it to end.
 pub(crate) struct Life {
     /// The process of the thread.
     generation: Generation,
     /// Set where the thread is started, taken out by the thread as it ends: a handle that is kept
     /// keeps the thread's stack.
     pub(crate) thread: Option<Thread>,
+    #[cfg_attr(
+        all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
+        allow(dead_code, reason = "an event loop has the place")
+    )]
+    pub(crate) reactor: Seat,
     answer: Option<Answer>,
 }
 
 impl Life {
     fn new() -> Self {
-        Self { generation: Generation::at_birth(), thread: None, answer: None }
+        Self {
+            generation: Generation::at_birth(),
+            thread: None,
+            reactor: Seat::Empty,
+            answer: None,
+        }
     }
 }
 
@@ -71,6 +103,7 @@ impl DriverThread {
             answered: Condvar::new(),
             is_asked: AtomicBool::new(false),
             ends: Mutex::new(()),
+            bell: SetOnce::new(),
         }
     }
 
@@ -85,10 +118,20 @@ impl DriverThread {
 
     #[cfg(not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")))]
     pub(crate) fn unpark(&self) {
+        // Both: either may have published the plan that the caller exchanged.
         self.parker.unpark();
+        if let Some(bell) = self.bell.get() {
+            bell.set(|| Some(Duration::ZERO));
+        }
     }
 
-    pub(super) fn is_asked_to_end(&self) -> bool {
+    /// The descriptor of a reactor, for the first time with `ends` held.
+    #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
+    pub(crate) fn bell(&self) -> &TimerFd {
+        self.bell.get_or_init(TimerFd::new)
+    }
+
+    pub(crate) fn is_asked_to_end(&self) -> bool {
         // ORDERING: Relaxed; read by the driver, under `life` where it decides, and in a child.
         self.is_asked.load(Ordering::Relaxed)
     }
@@ -114,13 +157,6 @@ impl DriverThread {
             engine.reopen();
             life.answer = Some(answer);
             self.answered.notify_one();
-        }
-    }
-
-    /// Tells the handle that asked, if one did, how many timers are armed. The driver's.
-    pub(crate) fn refuse_to_end(&self, engine: &Engine, armed: usize) {
-        if self.is_asked_to_end() {
-            self.answer(engine, &mut lock(&self.life), Err(armed));
         }
     }
 
