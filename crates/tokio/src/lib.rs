@@ -73,6 +73,8 @@
 
 #![forbid(unsafe_code)]
 
+mod drive;
+
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -83,6 +85,8 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tourbillon::Timer;
 use tourbillon::driver::{DriverTask, Runtime};
+
+pub use drive::drive;
 
 /// Tokio's message for a poll after the end of its runtime.
 const GONE: &str = "A Tokio 1.x context was found, but it is being shutdown.";
