@@ -73,6 +73,11 @@ fn turned<R: 'static>(on: On, tolerance: Duration, columns: Columns<R>) -> Colum
     with(move || tasks::turn(on, tolerance), columns)
 }
 
+/// The runtime turns our wheels in its own park.
+fn hosted<R: 'static>(on: On, tolerance: Duration, columns: Columns<R>) -> Columns<R> {
+    with(move || tasks::drive(on, tolerance), columns)
+}
+
 /// Timed in turn, in nanoseconds for each operation.
 fn work(name: impl Into<String>, columns: Columns<Work>) -> Scenario {
     Scenario { name: name.into(), metrics: NANOS, how: How::Work(columns) }
@@ -329,26 +334,25 @@ fn tokio_tasks(effort: Effort) -> Vec<Scenario> {
     let Effort { mass, span, .. } = effort;
     let name = format!("{} tokio tasks", count(mass / 5));
     let mut rows = Vec::from(by_driver(&name, TASKS, Workers, || each!(tasks::many(mass / 5))));
-    for (tasks, period) in [(THOUSAND, 10 * MILLI), (1, MILLI / 1_000)] {
-        let name =
-            format!("a tick of {} interval{} of {}", count(tasks), plural(tasks), time(period));
-        rows.push(probe(name, PROCESSOR, each!(tasks::intervals(Workers, tasks, period, span))));
-    }
+    let name = "a tick of 1 interval of 1 us";
+    rows.push(probe(name, PROCESSOR, each!(tasks::intervals(Workers, 1, MILLI / 1_000, span))));
     for (on, runtime) in [(Workers, ""), (OneThread, ", current-thread")] {
-        let name = format!("a tick of 1 thousand intervals of 1 ms{runtime}");
-        rows.extend(by_driver(&name, PROCESSOR, on, || {
-            each!(tasks::intervals(on, THOUSAND, MILLI, span))
-        }));
+        for period in [MILLI, 10 * MILLI] {
+            let name = format!("a tick of 1 thousand intervals of {}{runtime}", time(period));
+            rows.extend(by_driver(&name, PROCESSOR, on, || {
+                each!(tasks::intervals(on, THOUSAND, period, span))
+            }));
+        }
         let name = format!("a round of 1 thousand loops of 10 ms{runtime}");
         rows.extend(by_driver(&name, PROCESSOR, on, || {
             each!(tasks::loops(on, THOUSAND, 10 * MILLI, span))
         }));
     }
     let name = "lateness of 1 ms in a task, current-thread";
-    let [by_thread, _, by_task, _] = by_driver(name, LATENESS, OneThread, || {
+    let [by_thread, _, by_task, _, in_park, _] = by_driver(name, LATENESS, OneThread, || {
         each!(punctuality::in_executor(OneThread, MILLI, span))
     });
-    rows.extend([by_thread, by_task]);
+    rows.extend([by_thread, by_task, in_park]);
     rows
 }
 
@@ -374,14 +378,14 @@ fn stories(effort: Effort) -> Vec<Scenario> {
     ]
 }
 
-/// With our wheels turned by the driver thread, and by a task of the runtime; without tolerance,
-/// and with a millisecond, the exactness of tokio's timers.
+/// With our wheels turned by the driver thread, by a task of the runtime, and in its park; without
+/// tolerance, and with a millisecond, the exactness of tokio's timers.
 fn by_driver(
     name: &str,
     metrics: &'static [Metric],
     on: On,
     columns: impl Fn() -> Columns<Vec<f64>>,
-) -> [Scenario; 4] {
+) -> [Scenario; 6] {
     // The others are in the rows above these.
     let few = || {
         let [ours, tokio, ..] = columns();
@@ -393,6 +397,8 @@ fn by_driver(
         row(", 1 ms of tolerance", tolerant(MILLI, columns())),
         row(", turned by a task", turned(on, Duration::ZERO, few())),
         row(", turned by a task, 1 ms of tolerance", turned(on, MILLI, few())),
+        row(", turned in the park", hosted(on, Duration::ZERO, few())),
+        row(", turned in the park, 1 ms of tolerance", hosted(on, MILLI, few())),
     ]
 }
 

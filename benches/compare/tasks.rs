@@ -57,6 +57,14 @@ pub(crate) fn turn(on: On, tolerance: Duration) {
     on.handle().spawn(turning(driver));
 }
 
+/// Has that runtime turn our wheels in its own park. For processes of their own.
+pub(crate) fn drive(on: On, tolerance: Duration) {
+    let timer = Timer::builder().tolerance(tolerance).build().expect("the options are valid");
+    let _entered = on.handle().enter();
+    tourbillon_tokio::drive(&timer).expect("nothing else drives it");
+    Timer::set_global(timer).expect("nothing has used it");
+}
+
 async fn turning(mut driver: Driver) -> io::Result<()> {
     // SAFETY: the descriptor stays open and the same as long as the count of owners is above zero.
     let due = unsafe { AsyncFd::register_with_interest(driver.turn_fd()?, Interest::READABLE)? };
