@@ -160,7 +160,8 @@ mod imp {
     /// none is.
     #[inline]
     pub(crate) fn with_scoped<R>(action: impl FnOnce(&Cell<*const ()>) -> R) -> R {
-        SCOPED.with(action)
+        // As in `with_home`.
+        SCOPED.try_with(action).unwrap_or_else(|_| unreachable!("it has no destructor"))
     }
 
     thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
