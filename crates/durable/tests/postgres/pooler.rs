@@ -124,7 +124,8 @@ fn a_process_that_a_pooler_has_given_to_others_is_not_ended() {
     let Some(pooler) = Pooler::start(&database, "session", 2) else { return };
     let proxy = Proxy::new(([127, 0, 0, 1], pooler.port).into());
     let mut store = Postgres::connect(&database.address_by(proxy.address)).unwrap();
-    let own = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'tourbillon %'";
+    let own = "SELECT pid FROM pg_stat_activity
+               WHERE datname = current_database() AND application_name LIKE 'tourbillon %'";
     let pid: i32 = database.client().query_one(own, &[]).unwrap().get(0);
     proxy.swallow(ANSWERS, true);
     assert_eq!(store.now().unwrap_err().kind(), StoreErrorKind::Unavailable);
