@@ -56,12 +56,36 @@ pub(super) fn with_keys(program: &Command, shell: Shell, text: &str) -> String {
         Shell::Zsh => {
             let head = text.find('\n').map_or(0, |end| end + 1);
             let (head, rest) = text.split_at(head);
-            let keys = ["Key of the schedule", "Keys of the schedules"];
-            let rest = keys.iter().fold(rest.to_owned(), |rest, keys| {
-                rest.replace(&format!("{keys}:_default"), &format!("{keys}:_tourbillonctl_keys"))
+            let has_keys = |line: &str| line.contains(":key -- ") || line.contains(":keys -- ");
+            let rest = rest.split_inclusive('\n').map(|line| match has_keys(line) {
+                true => line.replace(":_default", ":_tourbillonctl_keys"),
+                false => line.to_owned(),
             });
+            let rest: String = rest.collect();
             format!("{head}{ZSH}{rest}")
         }
         _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::ctl::cli::Cli;
+    use crate::manual::Manual;
+
+    #[test]
+    fn zsh_completes_the_keys_of_each_command_that_has_some() {
+        let (program, shell) = (Cli::command(), Shell::Zsh);
+        let text = Manual::Completions { shell }.of(Cli::command()).unwrap();
+        let text = with_keys(&program, shell, &String::from_utf8(text).unwrap());
+        let of = |command: &&Command| {
+            command.get_positionals().any(|one| ["key", "keys"].contains(&one.get_id().as_str()))
+        };
+        let commands = program.get_subcommands().filter(of).count();
+        assert!(commands > 0);
+        assert_eq!(text.matches(":_tourbillonctl_keys").count(), commands);
     }
 }
