@@ -246,8 +246,8 @@ export function reads(read, draw, failed) {
       if (running) wanted = { ...wanted, ...options };
       else all.start(options);
     },
-    /** Reads nothing more of what `remove` deletes, unless that fails. */
-    async until(remove) {
+    /** Ends the reads by a call that deletes their subject; they continue if it fails. */
+    async endBy(remove) {
       isHeld = true;
       running?.abort();
       running = null;

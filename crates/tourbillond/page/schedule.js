@@ -155,7 +155,7 @@ export function show(holder, frame, { app, key }) {
     const text = 'No new run starts after that. Its past runs stay in the list of runs.';
     if (!await frame.sure(`Delete ${key}?`, text, 'Delete')) return;
     try {
-      await reading.until(() => call('DELETE', path(parts)));
+      await reading.endBy(() => call('DELETE', path(parts)));
       frame.say(`${key} is deleted.`);
       frame.go(frame.link(['schedules']));
     } catch (error) {
