@@ -17,9 +17,9 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) as for [`create`](Self::create), or if the client's
-    /// store is not on PostgreSQL; the transaction is then as it was. After any
-    /// other error it can only be rolled back.
+    /// [`Invalid`](crate::StoreErrorKind::Invalid) as for [`create`](Self::create), or if the
+    /// client's store is not on PostgreSQL; the transaction is then as it was. After any other
+    /// error it can only be rolled back.
     ///
     /// # Cancel safety
     ///
