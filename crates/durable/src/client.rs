@@ -230,19 +230,19 @@ impl Client {
     /// other values. An attempt sees either all old values or all new ones.
     ///
     /// With [`Replacement::expect`] it is [`TimerUpdate::Stale`] if another change came first: of
-    /// two that expect one version, one is made.
+    /// two that expect one version, one is made. Attempts are no changes: with
+    /// [`Replacement::attempt`] it is stale after one, too.
     ///
     /// # Errors
     ///
     /// [`Invalid`](StoreErrorKind::Invalid) if the payload has more than 64 KiB. If the error is
     /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be changed.
     pub async fn replace(&self, timer: TimerId, replacement: Replacement) -> Result<TimerUpdate> {
-        let Replacement { to, payload, expect } = replacement;
+        let Replacement { to, payload, expect, attempt } = replacement;
         payload.as_deref().map_or(Ok(()), once::check_payload)?;
         let move_to = move |store: &mut dyn Store| {
-            repeat(|| {
-                store.reschedule(&Reschedule { timer, to, payload: payload.as_deref(), expect })
-            })
+            let payload = payload.as_deref();
+            repeat(|| store.reschedule(&Reschedule { timer, to, payload, expect, attempt }))
         };
         let done = self.call(move_to).await?;
         if done == TimerUpdate::Done {

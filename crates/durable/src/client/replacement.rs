@@ -28,12 +28,13 @@ pub struct Replacement {
     pub(super) to: Time,
     pub(super) payload: Option<Vec<u8>>,
     pub(super) expect: Option<u64>,
+    pub(super) attempt: Option<u32>,
 }
 
 impl Replacement {
     /// Another time, and nothing else; [`Time::NEVER`] holds the timer.
     pub fn at(to: impl Into<Time>) -> Self {
-        Self { to: to.into(), payload: None, expect: None }
+        Self { to: to.into(), payload: None, expect: None, attempt: None }
     }
 
     /// Payload for the handler; at most 64 KiB. The timer keeps its own by default.
@@ -45,6 +46,13 @@ impl Replacement {
     /// [Version](crate::store::Timer::version) that the timer has to have; any by default.
     pub fn expect(mut self, version: u64) -> Self {
         self.expect = Some(version);
+        self
+    }
+
+    /// [Number of attempts](crate::store::Timer::attempt) that the timer has to have; any by
+    /// default. One that runs has begun already.
+    pub fn attempt(mut self, number: u32) -> Self {
+        self.attempt = Some(number);
         self
     }
 }

@@ -178,10 +178,11 @@ impl Store for Faulty {
     }
 
     fn reschedule(&mut self, reschedule: &Reschedule<'_>) -> Result<TimerUpdate> {
-        let Reschedule { timer, to, payload, expect } = *reschedule;
+        let Reschedule { timer, to, payload, expect, attempt } = *reschedule;
         let payload = payload.map(<[u8]>::to_vec);
         self.call(move |db| {
-            db.reschedule(&Reschedule { timer, to, payload: payload.as_deref(), expect })
+            let payload = payload.as_deref();
+            db.reschedule(&Reschedule { timer, to, payload, expect, attempt })
         })
     }
 

@@ -260,7 +260,7 @@ impl Store for Memory {
     }
 
     fn reschedule(&mut self, reschedule: &Reschedule<'_>) -> Result<TimerUpdate> {
-        let Reschedule { timer, to, payload, expect } = *reschedule;
+        let Reschedule { timer, to, payload, expect, attempt } = *reschedule;
         let (now, mut tables) = self.begin();
         match tables.timers.get_mut(&timer) {
             Some(row) if expect.is_some_and(|expect| expect != row.version) => {
@@ -268,6 +268,9 @@ impl Store for Memory {
             }
             Some(Timer { running: Some(_), attempt, .. }) => {
                 Ok(TimerUpdate::Running { attempt: *attempt })
+            }
+            Some(row) if attempt.is_some_and(|expect| expect != row.attempt) => {
+                Ok(TimerUpdate::Stale)
             }
             Some(row) if row.new.schedule.is_none() => {
                 row.version += 1;

@@ -360,12 +360,14 @@ pub struct Reschedule<'a> {
     pub payload: Option<&'a [u8]>,
     /// Version that it has; `None` for any.
     pub expect: Option<u64>,
+    /// Number of attempts that it has; `None` for any.
+    pub attempt: Option<u32>,
 }
 
 impl Reschedule<'_> {
-    /// Gives a timer another time, whatever its version is, and nothing else.
+    /// Gives a timer another time, whatever happened to it, and nothing else.
     pub fn new(timer: TimerId, to: Time) -> Self {
-        Self { timer, to, payload: None, expect: None }
+        Self { timer, to, payload: None, expect: None, attempt: None }
     }
 }
 

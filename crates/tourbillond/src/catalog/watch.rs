@@ -475,14 +475,15 @@ impl Catalog {
         state: &State,
         due: Time,
     ) -> std::result::Result<bool, StoreError> {
-        // An attempt does not change the version. So one that ran at the look may have made a
-        // notice since, and this would take back that it did.
-        if watch.timer.running.is_some() {
+        // An attempt does not change the version. One that ran at the look or began after it may
+        // have made a notice since, and this would take back that it did.
+        let found = &watch.timer;
+        if found.running.is_some() {
             return Ok(false);
         }
         let payload = serde_json::to_vec(state).expect("a state is JSON");
-        let replacement = Replacement::at(due).payload(payload).expect(watch.timer.version);
-        let done = self.client.replace(watch.timer.new.id, replacement).await?;
+        let replacement = Replacement::at(due).payload(payload).expect(found.version);
+        let done = self.client.replace(found.new.id, replacement.attempt(found.attempt)).await?;
         Ok(done == TimerUpdate::Done)
     }
 }
@@ -519,7 +520,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_success_is_not_noted_by_a_look_at_a_watch_under_judgement() {
+    async fn a_success_is_not_noted_by_a_look_before_the_end_of_a_judgement() {
         let timer = tourbillon::Timer::global();
         let mut store = Memory::new(&timer);
         // Nothing but this test claims.
@@ -533,15 +534,18 @@ mod tests {
         catalog.make_watch(&state, Some(HOUR)).await.unwrap();
         let lease = Lease { node: NodeId::new(), epoch: 1 };
         store.join(lease, HOUR).unwrap();
-        let id = store.find(&name("a", "k")).unwrap().unwrap().new.id;
+        let due = catalog.watch("a", "k").await.unwrap().unwrap();
+        let id = due.timer.new.id;
         assert_eq!(store.claim(lease, &[id]).unwrap().timers.len(), 1);
-        let judged = catalog.watch("a", "k").await.unwrap();
-        // The notice is made, and the watch postponed for good, right after that look.
+        let judged = catalog.watch("a", "k").await.unwrap().unwrap();
+        // The notice is made, and the watch postponed for good, right after these looks.
         let end = End { timer: id, attempt: 1, how: How::Postpone(Duration::MAX, None) };
         store.finish(lease, &[end]).unwrap();
         let of = ("a", "k");
-        let error = catalog.note_success(of, &definition, judged.as_ref(), now).await.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Conflict);
+        for look in [due, judged] {
+            let error = catalog.note_success(of, &definition, Some(&look), now).await.unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::Conflict);
+        }
         let notified = catalog.watch("a", "k").await.unwrap().unwrap();
         assert!(notified.is_notified(now));
         catalog.note_success(of, &definition, Some(&notified), now).await.unwrap();

@@ -261,10 +261,9 @@ pub(super) fn rivals_reschedule_a_version_once(rig: &dyn Rig) {
             let payload = [rival as u8];
             insist(|| {
                 store.reschedule(&Reschedule {
-                    timer: id,
-                    to,
                     payload: Some(&payload),
                     expect: Some(1),
+                    ..Reschedule::new(id, to)
                 })
             })
         });

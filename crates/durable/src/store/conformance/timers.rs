@@ -530,11 +530,17 @@ pub(super) fn a_reschedule_needs_the_version_it_was_made_for(rig: &dyn Rig) {
     assert_eq!(version(&mut bench), 1);
     let payload = Some(&b"other"[..]);
     assert_eq!(
-        bench.store.reschedule(&Reschedule { timer: id, to, payload, expect: Some(2) }).unwrap(),
+        bench
+            .store
+            .reschedule(&Reschedule { payload, expect: Some(2), ..Reschedule::new(id, to) })
+            .unwrap(),
         TimerUpdate::Stale
     );
     assert_eq!(
-        bench.store.reschedule(&Reschedule { timer: id, to, payload, expect: Some(1) }).unwrap(),
+        bench
+            .store
+            .reschedule(&Reschedule { payload, expect: Some(1), ..Reschedule::new(id, to) })
+            .unwrap(),
         TimerUpdate::Done
     );
     assert_eq!(
@@ -562,10 +568,12 @@ pub(super) fn a_reschedule_needs_the_version_it_was_made_for(rig: &dyn Rig) {
     );
     assert_eq!(bench.finish(id, 1, retry(LONG)), Finished::Accepted);
     assert_eq!(version(&mut bench), 3);
-    assert_eq!(
-        bench.store.reschedule(&Reschedule { expect: Some(3), ..Reschedule::new(id, to) }).unwrap(),
-        TimerUpdate::Done
-    );
+    let mut after = |attempt| {
+        let rest = Reschedule::new(id, to);
+        bench.store.reschedule(&Reschedule { expect: Some(3), attempt, ..rest }).unwrap()
+    };
+    assert_eq!([after(Some(0)), after(Some(2))], [TimerUpdate::Stale; 2]);
+    assert_eq!([after(Some(1)), after(Some(1))], [TimerUpdate::Done, TimerUpdate::Stale]);
     assert_eq!(bench.store.cancel(id).unwrap(), TimerUpdate::Done);
     assert_eq!(
         bench.store.reschedule(&Reschedule { expect: Some(4), ..Reschedule::new(id, to) }).unwrap(),

@@ -379,6 +379,7 @@ const RESCHEDULE: &str = "
         due = greatest($2, now(), CASE WHEN lane IS NOT NULL AND due = 'infinity' THEN due END)
     WHERE id = $1 AND node IS NULL AND schedule IS NULL
         AND ($4::int8 IS NULL OR coalesce(version, 1) = $4)
+        AND ($5::int4 IS NULL OR attempt = $5)
     RETURNING id";
 
 const AMEND: &str = "
@@ -419,14 +420,15 @@ pub(super) async fn reschedule(
     session: &mut Session,
     reschedule: &Reschedule<'_>,
 ) -> Answer<TimerUpdate> {
-    let Reschedule { timer: id, to, payload, expect } = *reschedule;
-    let version = expect.map(big);
+    let Reschedule { timer: id, to, payload, expect, attempt } = *reschedule;
+    let (version, number) = (expect.map(big), attempt.map(int));
     for _ in 0..ROUNDS {
-        let values: [&(dyn ToSql + Sync); 4] = [&Id::from(id), &Stamp(to), &payload, &version];
+        let values: [&(dyn ToSql + Sync); 5] =
+            [&Id::from(id), &Stamp(to), &payload, &version, &number];
         if !session.write(RESCHEDULE, &values).await?.is_empty() {
             return Ok(TimerUpdate::Done);
         }
-        if let Some(refused) = state(session, id, Asked::Another(expect)).await? {
+        if let Some(refused) = state(session, id, Asked::Another { expect, attempt }).await? {
             session.confirm().await?;
             return Ok(refused);
         }
@@ -456,8 +458,8 @@ pub(super) async fn amend(session: &mut Session, amendment: &Amendment<'_>) -> A
 enum Asked {
     /// Its end.
     End,
-    /// Another time, if it has the version.
-    Another(Option<u64>),
+    /// Another time, if it has the version and so many attempts.
+    Another { expect: Option<u64>, attempt: Option<u32> },
     /// An amendment of this attempt's result, if the timer has the version.
     Amendment { attempt: u32, version: u64 },
 }
@@ -471,14 +473,18 @@ async fn state(session: &mut Session, id: TimerId, asked: Asked) -> Answer<Optio
     let version = u64::from(row.try_get::<_, i32>(2)?.unsigned_abs());
     let (is_of_schedule, is_stopped): (bool, bool) = (row.try_get(3)?, row.try_get(4)?);
     Ok(match asked {
-        Asked::Another(Some(expect)) | Asked::Amendment { version: expect, .. }
+        Asked::Another { expect: Some(expect), .. } | Asked::Amendment { version: expect, .. }
             if expect != version =>
         {
             Some(TimerUpdate::Stale)
         }
         _ if is_running => Some(TimerUpdate::Running { attempt }),
-        Asked::Amendment { attempt: expect, .. } if expect != attempt => Some(TimerUpdate::Stale),
-        Asked::Another(_) if is_of_schedule => Some(TimerUpdate::Gone),
+        Asked::Another { attempt: Some(expect), .. } | Asked::Amendment { attempt: expect, .. }
+            if expect != attempt =>
+        {
+            Some(TimerUpdate::Stale)
+        }
+        Asked::Another { .. } if is_of_schedule => Some(TimerUpdate::Gone),
         Asked::Amendment { .. } if is_stopped => Some(TimerUpdate::Gone),
         _ => None,
     })

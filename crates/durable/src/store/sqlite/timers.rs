@@ -316,10 +316,11 @@ pub(super) fn reschedule(
     now: Time,
     reschedule: &Reschedule<'_>,
 ) -> Answer<TimerUpdate> {
-    let Reschedule { timer: id, to, payload, expect } = *reschedule;
+    let Reschedule { timer: id, to, payload, expect, attempt } = *reschedule;
     Ok(match get(connection, id)? {
         Some(timer) if expect.is_some_and(|expect| expect != timer.version) => TimerUpdate::Stale,
         Some(Timer { running: Some(_), attempt, .. }) => TimerUpdate::Running { attempt },
+        Some(timer) if attempt.is_some_and(|expect| expect != timer.attempt) => TimerUpdate::Stale,
         Some(timer) if timer.new.schedule.is_none() => {
             let waits = timer.new.lane.is_some() && timer.new.due == Time::NEVER;
             let due = if waits { Time::NEVER } else { to.max(now) };
