@@ -120,7 +120,7 @@ struct Pair {
 
 fn endpoint(timer: &Timer, server: Option<ServerConfig>) -> io::Result<(Endpoint, Arc<Loss>)> {
     let loss = Arc::new(Loss::default());
-    let runtime = WithTimer::new(Arc::new(Lossy(Arc::clone(&loss))), &timer);
+    let runtime = WithTimer::new(Arc::new(Lossy(Arc::clone(&loss))), timer);
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let config = EndpointConfig::default();
     Ok((Endpoint::new(config, server, socket, Arc::new(runtime))?, loss))
