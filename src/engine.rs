@@ -11,6 +11,7 @@ mod entry;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 mod host_wait;
 mod insert;
+mod kept;
 mod notify;
 mod observed;
 #[cfg_attr(
@@ -25,9 +26,11 @@ mod shard;
 mod stakes;
 #[cfg(all(test, not(tourbillon_model)))]
 mod tests;
+mod uncommon;
 mod wake_batch;
 
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::time::Duration;
 
 use crate::clock::Clock;
@@ -49,6 +52,7 @@ use calls::Calls;
 pub(crate) use driven_by::*;
 pub(crate) use entry::{Claim, Entry, State};
 pub(crate) use insert::Caller;
+pub(crate) use kept::Kept;
 pub(crate) use notify::Notify;
 use observed::Observed;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
@@ -57,6 +61,7 @@ pub(crate) use pass::{Limits, Pass};
 pub(crate) use scan::{Host, Scanned, Scanner};
 use shard::{AllShards, Shard};
 pub(crate) use stakes::{Stake, Stakes};
+use uncommon::Uncommon;
 pub(crate) use wake_batch::WakeBatch;
 pub(crate) use wake_batch::mixed;
 
@@ -90,6 +95,9 @@ pub(crate) fn default_shards() -> usize {
     shards
 }
 
+/// A counted reference to an engine.
+pub(crate) type SharedEngine = Arc<Kept<Engine>>;
+
 /// Shards, clock, alarm and drive of one timer.
 pub(crate) struct Engine {
     clock: Clock,
@@ -112,7 +120,8 @@ pub(crate) struct Engine {
     /// engine, whose locks may be held by threads that are not there.
     pub(crate) generation: Generation,
     /// Engine that stands in for this one in a child of that process.
-    successor: SetOnce<Stakes>,
+    successor: SetOnce<Kept<Stakes>>,
+    uncommon: &'static Uncommon,
     /// The time at the last pass. Written by passes, read by anyone.
     cached_now: CachePadded<AtomicU64>,
     observed: Observed,
@@ -129,24 +138,46 @@ impl Engine {
     /// `shards` is a power of two, and at most [`MAX_SHARDS`]. It has no effect where there is
     /// [`ONE_SHARD`].
     pub(crate) fn new(clock: Clock, shards: usize, driven_by: DrivenBy) -> Self {
+        Self::of(&Uncommon::OWN, clock, shards, driven_by)
+    }
+
+    /// Makes one with a thread, which lasts as long as the program.
+    #[cfg(not(target_os = "none"))]
+    pub(crate) fn for_good(
+        clock: Clock,
+        shards: usize,
+        watch_resumes: Option<WatchResumes>,
+    ) -> SharedEngine {
+        let driven_by =
+            DrivenBy::Thread(DriverThread::new(DriverThread::NAME.into(), watch_resumes));
+        Arc::new(Kept::for_good(Self::of(&Uncommon::FOR_GOOD, clock, shards, driven_by)))
+    }
+
+    fn of(uncommon: &'static Uncommon, clock: Clock, shards: usize, driven_by: DrivenBy) -> Self {
+        // Nothing of it is dropped here: the code for that would be in each program that sleeps. If
+        // there is no memory, it is leaked.
+        let (clock, driven_by) = (ManuallyDrop::new(clock), ManuallyDrop::new(driven_by));
         debug_assert!(shards.is_power_of_two() && shards <= MAX_SHARDS);
         let shards = if ONE_SHARD { 1 } else { shards };
         let now = clock.now();
-        let alarm = match driven_by {
+        let alarm = match *driven_by {
             DrivenBy::Thread(_) | DrivenBy::Task(_) => Alarm::absent(),
             DrivenBy::Hand(_) | DrivenBy::Clock => Alarm::awake(),
         };
+        let board = ManuallyDrop::new(Board::new(shards));
+        let generation = Generation::at_birth();
         Self {
             shards: AllShards::new(shards, || Shard::new(now)),
             alarm: CachePadded::new(alarm),
-            board: Board::new(shards),
-            closed: AtomicBool::new(matches!(driven_by, DrivenBy::Task(_))),
+            board: ManuallyDrop::into_inner(board),
+            closed: AtomicBool::new(matches!(*driven_by, DrivenBy::Task(_))),
             parks_in_time: AtomicFlag::new(driven_by.parks_in_time(&clock)),
-            fires_when_due: !matches!(driven_by, DrivenBy::Task(_)),
-            driven_by,
-            clock,
-            generation: Generation::at_birth(),
+            fires_when_due: !matches!(*driven_by, DrivenBy::Task(_)),
+            driven_by: ManuallyDrop::into_inner(driven_by),
+            clock: ManuallyDrop::into_inner(clock),
+            generation,
             successor: SetOnce::new(),
+            uncommon,
             cached_now: CachePadded::new(AtomicU64::new(now.raw())),
             observed: Observed::new(),
             armed: Armed::new(),
@@ -192,6 +223,11 @@ impl Engine {
         if self.slack.is_share() { self.clock.until(deadline) } else { Duration::ZERO }
     }
 
+    /// To be shared, and dropped with the last reference.
+    pub(crate) fn shared(self) -> SharedEngine {
+        Arc::new(Kept::new(self))
+    }
+
     /// The engine itself, or what stands in for it if it is inherited.
     pub(crate) fn current(&self) -> &Self {
         if self.generation.is_past() { self.successor().engine() } else { self }
@@ -199,47 +235,64 @@ impl Engine {
 
     /// Returns the stakes of the engine that stands in for this inherited one.
     pub(crate) fn successor(&self) -> &Stakes {
-        let successor = self.successor.get_or_init(|| {
-            // Each field is named, so that none of the options is forgotten.
-            let Self {
-                clock,
-                shards,
-                alarm: _,
-                board: _,
-                closed,
-                driven_by,
-                parks_in_time: _,
-                fires_when_due: _,
-                generation: _,
-                successor: _,
-                cached_now: _,
-                observed,
-                armed: _,
-                tolerance,
-                slack: _,
-            } = self;
-            // ORDERING: Relaxed; it was written, if it was, before the fork. A thread that asked
-            // its driver to end is not there.
-            let is_asked = driven_by.is_asked_to_end();
-            let is_closed = closed.load(Ordering::Relaxed) && !is_asked;
-            let driven_by = match driven_by {
-                DrivenBy::Thread(thread) => DrivenBy::Thread(thread.anew()),
-                DrivenBy::Hand(hook) => DrivenBy::Hand(StdArc::clone(hook)),
-                DrivenBy::Clock => DrivenBy::Clock,
-                DrivenBy::Task(task) => DrivenBy::Task(task.anew()),
-            };
-            let mut engine = Self::new(clock.clone(), shards.len(), driven_by);
-            engine.closed = AtomicBool::new(is_closed);
-            let engine = engine.with_slow_call_limit(observed.calls.limit());
-            let engine = engine.with_tolerance(*tolerance);
-            let mut engine = engine.with_panic_hook(observed.panic_hook.clone());
-            if let Some(keep_lateness) = observed.keeps_lateness {
-                keep_lateness(&mut engine);
-            }
-            Stakes::new(Arc::new(engine))
-        });
+        let successor = self.successor.get_or_init(|| (self.uncommon.anew)(self));
         let engine = successor.engine();
         if engine.generation.is_past() { engine.successor() } else { successor }
+    }
+
+    /// Makes an engine like this one, for a child process.
+    #[cfg_attr(
+        all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
+        allow(unreachable_code, reason = "no driver is a task")
+    )]
+    fn copied(&self) -> Kept<Stakes> {
+        // Each field is named, so that none of the options is forgotten.
+        let Self {
+            clock,
+            shards,
+            alarm: _,
+            board: _,
+            closed,
+            driven_by,
+            parks_in_time: _,
+            fires_when_due: _,
+            generation: _,
+            successor: _,
+            uncommon: _,
+
+            cached_now: _,
+            observed,
+            armed: _,
+            tolerance,
+            slack: _,
+        } = self;
+        // ORDERING: Relaxed; it was written, if it was, before the fork. A thread that asked
+        // its driver to end is not there.
+        let is_asked = driven_by.is_asked_to_end();
+        let is_closed = closed.load(Ordering::Relaxed) && !is_asked;
+        let driven_by = match driven_by {
+            DrivenBy::Thread(thread) => DrivenBy::Thread(thread.anew()),
+            DrivenBy::Hand(hook) => DrivenBy::Hand(StdArc::clone(hook)),
+            DrivenBy::Clock => DrivenBy::Clock,
+            DrivenBy::Task(task) => DrivenBy::Task(task.anew()),
+        };
+        let mut engine = Self::new(clock.clone(), shards.len(), driven_by);
+        engine.closed = AtomicBool::new(is_closed);
+        let engine = engine.with_slow_call_limit(observed.calls.limit());
+        let engine = engine.with_tolerance(*tolerance);
+        let mut engine = engine.with_panic_hook(observed.panic_hook.clone());
+        if let Some(keep_lateness) = observed.keeps_lateness {
+            keep_lateness(&mut engine);
+        }
+        Kept::new(Stakes::new(engine.shared()))
+    }
+
+    /// [`copied`](Self::copied) for one that lasts as long as the program. It has no options.
+    #[cfg(not(target_os = "none"))]
+    fn copied_for_good(&self) -> Kept<Stakes> {
+        let DrivenBy::Thread(thread) = &self.driven_by else { unreachable!("it has a thread") };
+        let engine = Self::for_good(self.clock.clone(), self.shards.len(), thread.watch_resumes);
+        Kept::for_good(Stakes::new(engine))
     }
 
     pub(crate) fn clock(&self) -> &Clock {

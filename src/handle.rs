@@ -9,12 +9,12 @@ use core::ptr;
 use crate::clock::Clock;
 use crate::driver;
 #[cfg(not(target_os = "none"))]
-use crate::engine::{DrivenBy, DriverThread, default_shards};
-use crate::engine::{Engine, Notify, Stake, Stakes};
+use crate::engine::default_shards;
+use crate::engine::{Engine, Kept, Notify, SharedEngine, Stake, Stakes};
 use crate::sync::unmodelled::AtomicPtr;
 use crate::sync::{Arc, Ordering, SetOnce, SpawnError};
 
-static GLOBAL: SetOnce<Arc<Handle>> = SetOnce::new();
+static GLOBAL: SetOnce<SharedHandle> = SetOnce::new();
 
 /// Address of the process-wide engine, noted by the first look for it: a sleep gets there by one
 /// load, and not by way of the handle.
@@ -30,6 +30,9 @@ fn global_engine() -> &'static Engine {
     engine
 }
 
+/// A counted reference to a handle.
+pub(crate) type SharedHandle = Arc<Kept<Handle>>;
+
 /// State that all clones of a [`Timer`](crate::Timer) share; gone with the last.
 #[derive(Debug)]
 pub(crate) struct Handle {
@@ -37,53 +40,53 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self { stakes: Stakes::new(engine) }
+    pub(crate) fn shared(engine: SharedEngine) -> SharedHandle {
+        Arc::new(Kept::new(Self { stakes: Stakes::new(engine) }))
     }
 
     #[inline]
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn engine(&self) -> &SharedEngine {
         self.stakes.engine()
     }
 
     /// The process-wide timer's. Made by the first call, and never dropped.
     #[cfg(not(target_os = "none"))]
     #[inline]
-    pub(crate) fn global() -> &'static Arc<Self> {
+    pub(crate) fn global() -> &'static SharedHandle {
         GLOBAL.get().unwrap_or_else(Self::make_global)
     }
 
     /// Makes the process-wide timer's, unless another thread has done so meanwhile. Apart from
-    /// [`global`](Self::global), so that the code is not in each crate that sleeps.
+    /// [`global`](Self::global), so that the code is not in each crate that sleeps. A thread that
+    /// comes second leaks its own: there is no code to drop one.
     #[cfg(not(target_os = "none"))]
     #[cold]
-    fn make_global() -> &'static Arc<Self> {
+    fn make_global() -> &'static SharedHandle {
         GLOBAL.get_or_init(|| {
-            let clock = Clock::monotonic();
             let watch_resumes = driver::watch_resumes(Clock::MONOTONIC_COUNTS_SUSPEND);
-            let thread = DriverThread::new(DriverThread::NAME.to_owned(), watch_resumes);
-            let engine = Engine::new(clock, default_shards(), DrivenBy::Thread(thread));
-            Arc::new(Self::new(Arc::new(engine)))
+            let shards = default_shards();
+            let engine = Engine::for_good(Clock::monotonic(), shards, watch_resumes);
+            Arc::new(Kept::for_good(Self { stakes: Stakes::new(engine) }))
         })
     }
 
     /// The program's timer. It has to be set: there is no clock before.
     #[cfg(target_os = "none")]
-    pub(crate) fn global() -> &'static Arc<Self> {
+    pub(crate) fn global() -> &'static SharedHandle {
         GLOBAL.get().expect("no timer is set: `tourbillon::Timer::set_global` is to come first")
     }
 
     /// The handle of the timer in scope on the calling thread, or else of the process-wide timer.
-    pub(crate) fn here() -> Arc<Self> {
+    pub(crate) fn here() -> SharedHandle {
         #[cfg(not(target_os = "none"))]
-        if let Some(handle) = scope::in_scope(Arc::clone) {
+        if let Some(handle) = scope::handle() {
             return handle;
         }
         Arc::clone(Self::global())
     }
 
     /// Makes `handle` the process-wide timer's, or gives it back if there is one.
-    pub(crate) fn set_global(handle: Arc<Self>) -> Result<(), Arc<Self>> {
+    pub(crate) fn set_global(handle: SharedHandle) -> Result<(), SharedHandle> {
         GLOBAL.set(handle)
     }
 }
@@ -119,7 +122,7 @@ impl EngineRef {
     #[cold]
     #[inline(never)]
     fn find_here() -> Self {
-        scope::in_scope(|handle| Self::of(handle)).unwrap_or_else(|| {
+        scope::engine().unwrap_or_else(|| {
             Handle::global();
             scope::has_global();
             Self(None)
@@ -128,7 +131,7 @@ impl EngineRef {
 
     pub(crate) fn of(handle: &Handle) -> Self {
         match GLOBAL.get() {
-            Some(global) if ptr::eq(&**global, handle) => Self(None),
+            Some(global) if ptr::eq::<Handle>(&***global, handle) => Self(None),
             _ if handle.engine().generation.is_past() => {
                 Self(Some(handle.engine().successor().take()))
             }
@@ -162,7 +165,7 @@ impl EngineRef {
     }
 
     /// The engine, for a driver to hold.
-    fn shared(&self) -> &Arc<Engine> {
+    fn shared(&self) -> &SharedEngine {
         self.0.as_ref().map_or_else(|| Handle::global().engine(), Stake::engine)
     }
 

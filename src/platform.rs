@@ -28,16 +28,20 @@ pub(crate) fn position(shard: usize) -> usize {
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
 )))]
 mod imp {
-    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+    use core::mem::ManuallyDrop;
 
     pub(crate) use crate::wheel::Wheel;
 
     /// Values in the order of their shards.
-    pub(crate) type PerShard<T> = Box<[T]>;
+    pub(crate) type PerShard<T> = Vec<T>;
 
     /// Makes the value of each of so many shards.
     pub(crate) fn per_shard<T>(shards: usize, mut make: impl FnMut() -> T) -> PerShard<T> {
-        (0..shards).map(|_| make()).collect()
+        // Otherwise each program has the code that drops the values if there is no memory for them.
+        let mut all = ManuallyDrop::new(Vec::with_capacity(shards));
+        all.extend((0..shards).map(|_| make()));
+        ManuallyDrop::into_inner(all)
     }
 }
 

@@ -43,6 +43,12 @@ impl TimerFd {
         Ok(slot.get().expect("it was there"))
     }
 
+    /// Makes it readable now.
+    #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
+    pub(crate) fn ring(&self) {
+        self.set(|| Some(Duration::ZERO));
+    }
+
     /// Makes it readable after the wait that is given, counted from now, or only when it is set
     /// again.
     pub(crate) fn set(&self, wait: impl FnOnce() -> Option<Duration>) {

@@ -35,7 +35,8 @@ use std::task::Waker;
 use wasm_bindgen::prelude::*;
 
 use crate::engine::{
-    DrivenBy, Engine, EventLoop, Host, HostWait, Limits, Pass, Plan, Scanned, Scanner, WakeBatch,
+    DrivenBy, Engine, EventLoop, Host, HostWait, Limits, Pass, Plan, Scanned, Scanner,
+    SharedEngine, WakeBatch,
 };
 use crate::platform::OWN_WAITS;
 use crate::sync::{Arc, SpawnError, lock};
@@ -97,7 +98,7 @@ const OVERDUE_NS: u64 = 100_000_000;
 /// Makes the event loop turn the engine's wheels unless it does.
 #[cold]
 #[allow(clippy::unnecessary_wraps, reason = "a thread's start may fail")]
-pub(crate) fn start(engine: &Arc<Engine>) -> Result<(), SpawnError> {
+pub(crate) fn start(engine: &SharedEngine) -> Result<(), SpawnError> {
     let DrivenBy::Thread(thread) = engine.driven_by() else { return Ok(()) };
     let mut life = lock(&thread.life);
     if life.thread.is_some() {
@@ -163,7 +164,7 @@ fn handler(turns: &Weak<Turns>, handle: fn(&Rc<Turns>)) -> JsValue {
 
 /// State that a driver thread has on its stack.
 struct Turns {
-    engine: Arc<Engine>,
+    engine: SharedEngine,
     /// Wakers that have been taken from the wheels and are still to be woken.
     due: RefCell<VecDeque<Waker>>,
     /// True while a turn has begun and has not returned.

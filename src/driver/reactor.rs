@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::driver::pacing::{Pace, Pacer};
 use crate::driver::thread::{plan, start_locked};
 use crate::engine::{
-    DrivenBy, DriverThread, Engine, Host, Limits, Pass, Plan, Scanned, Scanner, Seat, WakeBatch,
+    DrivenBy, DriverThread, Engine, Host, Limits, Pass, Plan, Scanned, Scanner, Seat, SharedEngine,
+    WakeBatch,
 };
 use crate::foreign::{Running, guarded};
 use crate::sync::{Arc, Mutex, StdArc, join, lock};
@@ -29,7 +30,7 @@ const TURN_MAX: Duration = Duration::from_micros(500);
 
 /// A reactor that drives an engine. Its waker refers to it.
 pub(crate) struct Reactor {
-    engine: Arc<Engine>,
+    engine: SharedEngine,
     desk: Mutex<Desk>,
 }
 
@@ -59,7 +60,7 @@ impl Reactor {
     /// # Errors
     ///
     /// If the engine has no thread, or another reactor; and in a waker, which the thread may run.
-    pub(crate) fn seat(engine: &Arc<Engine>, watch: Box<Watch>) -> io::Result<StdArc<Self>> {
+    pub(crate) fn seat(engine: &SharedEngine, watch: Box<Watch>) -> io::Result<StdArc<Self>> {
         let thread = thread_of(engine)?;
         if Running::is_on() {
             let message = "a waker cannot take the place of the thread that may run it";
@@ -159,7 +160,7 @@ impl Turner {
     /// `None` once the reactor no longer drives the engine.
     fn run(
         &mut self,
-        engine: &Arc<Engine>,
+        engine: &SharedEngine,
         thread: &DriverThread,
         cx: &mut Context<'_>,
     ) -> Option<()> {
@@ -259,7 +260,7 @@ impl Host for InTurn<'_> {
 
 /// Gives the wheels back to the thread, which starts if anything is armed. If the system refuses
 /// it, the next arm tries again.
-fn leave(engine: &Arc<Engine>, thread: &DriverThread) {
+fn leave(engine: &SharedEngine, thread: &DriverThread) {
     let mut life = lock(&thread.life);
     life.reactor = Seat::Empty;
     engine.trust_parks(true);

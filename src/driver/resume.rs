@@ -8,7 +8,7 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use crate::clock::{Need, RECHECK, Registration, Watch};
-use crate::engine::{Engine, WatchResumes};
+use crate::engine::{SharedEngine, WatchResumes};
 use crate::sync::{Arc, StdArc};
 
 /// Returns how the driver's thread learns of a resume, if its clock `counts_suspend`. A program for
@@ -20,19 +20,19 @@ pub(crate) fn watch_resumes(counts_suspend: bool) -> Option<WatchResumes> {
 
 /// A waker that is registered for steps and unparks the driver.
 struct ResumeWatch {
-    engine: Arc<Engine>,
+    engine: SharedEngine,
     key: Registration,
     waker: Waker,
 }
 
 impl ResumeWatch {
     /// Begins to watch, until the result is dropped.
-    fn begin(engine: &Arc<Engine>) -> Box<dyn FnMut() -> Duration> {
+    fn begin(engine: &SharedEngine) -> Box<dyn FnMut() -> Duration> {
         let mut watch = Self::new(engine);
         Box::new(move || watch.limit())
     }
 
-    fn new(engine: &Arc<Engine>) -> Self {
+    fn new(engine: &SharedEngine) -> Self {
         let waker = Waker::from(StdArc::new(Caller(Arc::clone(engine))));
         Self { engine: Arc::clone(engine), key: Registration::new(), waker }
     }
@@ -53,7 +53,7 @@ impl Drop for ResumeWatch {
     }
 }
 
-struct Caller(Arc<Engine>);
+struct Caller(SharedEngine);
 
 impl Wake for Caller {
     fn wake(self: StdArc<Self>) {

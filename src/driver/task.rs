@@ -9,7 +9,8 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use crate::engine::{
-    DrivenBy, Engine, Host, Limits, Pass, Plan, Scanned, Scanner, StartTask, TaskDriver, WakeBatch,
+    DrivenBy, Engine, Host, Limits, Pass, Plan, Scanned, Scanner, SharedEngine, StartTask,
+    TaskDriver, WakeBatch,
 };
 use crate::sync::unmodelled::AtomicU8;
 use crate::sync::{Arc, Ordering, StdArc, lock};
@@ -127,7 +128,7 @@ pin_project! {
     /// parts; between two parts it lets other tasks run.
     #[must_use = "a runtime has to poll it"]
     pub struct DriverTask<R: Runtime> {
-        engine: Arc<Engine>,
+        engine: SharedEngine,
         runtime: StdArc<R>,
         link: StdArc<Link>,
         scanner: Scanner,
@@ -224,7 +225,7 @@ impl<R: Runtime> Future for DriverTask<R> {
 
 /// Returns how `runtime` starts a task that drives an engine.
 pub(crate) fn starting<R: Runtime>(runtime: StdArc<R>) -> StdArc<StartTask> {
-    StdArc::new(move |engine: &Arc<Engine>| {
+    StdArc::new(move |engine: &SharedEngine| {
         let link = StdArc::new(Link(AtomicU8::new(Link::NEW)));
         runtime.spawn(DriverTask {
             engine: Arc::clone(engine),

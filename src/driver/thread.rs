@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::driver::pacing::{Pace, Pacer};
 use crate::engine::{
     DrivenBy, DriverThread, Engine, Host, Life, Limits, Pass, Plan, Scanned, Scanner, Seat,
-    WakeBatch,
+    SharedEngine, WakeBatch,
 };
 use crate::foreign::Running;
 use crate::sync::{Arc, join, lock, sleep, spawn};
@@ -27,12 +27,8 @@ const PARTS: u32 = if cfg!(all(test, tourbillon_model)) { 2 } else { 64 };
 
 /// Starts the engine's thread, or the task in its place, unless it runs.
 #[cold]
-pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
-    let thread = match engine.driven_by() {
-        DrivenBy::Thread(thread) => thread,
-        DrivenBy::Task(task) => return task.start(engine),
-        DrivenBy::Hand(_) | DrivenBy::Clock => return Ok(()),
-    };
+pub(crate) fn start(engine: &SharedEngine) -> io::Result<()> {
+    let DrivenBy::Thread(thread) = engine.driven_by() else { return Engine::start_other(engine) };
     let mut life = lock(&thread.life);
     if life.thread.is_none() && life.reactor == Seat::Empty {
         start_locked(engine, thread, &mut life)?;
@@ -42,7 +38,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
 
 /// Starts the engine's thread. Nobody turns the wheels.
 pub(crate) fn start_locked(
-    engine: &Arc<Engine>,
+    engine: &SharedEngine,
     thread: &DriverThread,
     life: &mut Life,
 ) -> io::Result<()> {
@@ -64,7 +60,7 @@ pub(crate) fn end(engine: &Engine) -> Result<(), usize> {
 }
 
 /// The life of a driver thread.
-fn run(engine: &Arc<Engine>) {
+fn run(engine: &SharedEngine) {
     let DrivenBy::Thread(thread) = engine.driven_by() else { return };
     // For life, the destructors of thread-local values included: no thread waits for itself.
     forget(Running::begin());

@@ -86,8 +86,8 @@ impl Engine {
         if caller == Caller::Callback {
             return notify;
         }
-        if let Some(now) = self.clock.moved_past(due.by) {
-            self.fire_late(entry, now);
+        if self.clock.is_virtual() {
+            (self.uncommon.catch_up)(self, entry, due.by);
         }
         self.notify(notify)
     }

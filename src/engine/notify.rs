@@ -1,7 +1,6 @@
 //! Whom a thread notifies once it has queued an entry: edge `alarm` from the side of an insert.
 
 use crate::engine::{DrivenBy, Engine, Entry};
-use crate::foreign::{Running, guarded};
 use crate::platform::IN_EVENT_LOOP;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 use crate::platform::OWN_WAITS;
@@ -79,12 +78,7 @@ impl Engine {
                 feature = "wasm-bindgen"
             )))]
             DrivenBy::Thread(thread) => thread.unpark(),
-            // Foreign code: a panic here would unwind through an arm or a drop half done.
-            DrivenBy::Hand(hook) => self.count_panics(u64::from(guarded(|| hook()).is_none())),
-            DrivenBy::Clock => {}
-            DrivenBy::Task(task) => {
-                self.count_panics(u64::from(guarded(|| task.unpark()).is_none()));
-            }
+            _ => (self.uncommon.unpark)(self),
         }
     }
 
@@ -119,15 +113,5 @@ impl Engine {
         // ORDERING: Relaxed; only decides whether a poll reads the clock itself.
         let parks_in_time = self.parks_in_time.load(Ordering::Relaxed);
         !IN_EVENT_LOOP && parks_in_time && self.alarm.is_set_for(deadline)
-    }
-
-    /// Fires an entry that a virtual clock has passed before it was queued.
-    #[cold]
-    pub(super) fn fire_late(&self, entry: &Entry, now: Tick) {
-        let waker = self.shard_of(entry).fire(entry, now);
-        if let Some(waker) = waker {
-            let _running = Running::begin();
-            self.count_panics(u64::from(guarded(|| waker.wake()).is_none()));
-        }
     }
 }

@@ -4,7 +4,7 @@
 //! Not done: a count beside the shard's lock, a protocol of its own in unsafe code; and a count
 //! under that lock, since a sleep that was never armed may be the last to hold the engine.
 
-use crate::engine::Engine;
+use crate::engine::SharedEngine;
 use crate::platform::{PerShard, per_shard, position};
 use crate::sync::{Arc, CachePadded, Home, SetOnce, with_home};
 
@@ -14,7 +14,7 @@ use crate::sync::{Arc, CachePadded, Home, SetOnce, with_home};
 pub(crate) struct Stakes {
     /// On a line apart from the count that clones of a handle write, and as far from its beginning
     /// as in a stake: a sleep gets to the engine by the same load from either.
-    pub(crate) engine: CachePadded<Arc<Engine>>,
+    pub(crate) engine: CachePadded<SharedEngine>,
     /// Each is made with the first sleep that a thread of that shard makes.
     of: PerShard<SetOnce<Stake>>,
 }
@@ -22,16 +22,16 @@ pub(crate) struct Stakes {
 /// A counted reference to a counted reference to an engine. Threads that call the same shard home
 /// clone the same one. The engine's own count changes only with the first and the last of these.
 #[derive(Clone, Debug)]
-pub(crate) struct Stake(Arc<CachePadded<Arc<Engine>>>);
+pub(crate) struct Stake(Arc<CachePadded<SharedEngine>>);
 
 impl Stakes {
-    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+    pub(crate) fn new(engine: SharedEngine) -> Self {
         let of = per_shard(engine.shards(), SetOnce::new);
         Self { engine: CachePadded::new(engine), of }
     }
 
     #[inline]
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn engine(&self) -> &SharedEngine {
         &self.engine
     }
 
@@ -56,7 +56,7 @@ impl Stakes {
 
 impl Stake {
     #[inline]
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn engine(&self) -> &SharedEngine {
         &self.0
     }
 }
@@ -68,12 +68,12 @@ mod tests {
 
     use super::*;
     use crate::clock::{Clock, VirtualTime};
-    use crate::engine::DrivenBy;
+    use crate::engine::{DrivenBy, Engine};
     use crate::sync::thread_index;
 
     fn stakes(shards: usize) -> Stakes {
         let clock = Clock::Virtual(Arc::new(VirtualTime::new()));
-        Stakes::new(Arc::new(Engine::new(clock, shards, DrivenBy::Clock)))
+        Stakes::new(Engine::new(clock, shards, DrivenBy::Clock).shared())
     }
 
     /// Takes a stake in a thread of its own, whose number is the next. Returns its shard too.

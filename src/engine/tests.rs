@@ -94,9 +94,9 @@ fn a_clock_stops_at_the_deadlines_of_every_shard() {
 fn a_first_poll_trusts_a_parked_driver_if_the_sleep_was_made_with_a_delay() {
     const DELAY: Duration = Duration::from_micros(100);
     let time = Arc::new(VirtualTime::new());
-    let thread = DriverThread::new(DriverThread::NAME.to_owned(), None);
+    let thread = DriverThread::new(DriverThread::NAME.into(), None);
     let clock = Clock::Virtual(Arc::clone(&time));
-    let timer = Timer::of(Arc::new(Engine::new(clock, 1, DrivenBy::Thread(thread))));
+    let timer = Timer::of(Engine::new(clock, 1, DrivenBy::Thread(thread)).shared());
     let engine = timer.engine();
     let after = |delay| Sleep::after(timer.engine_ref(), delay);
     let until = |tick| Sleep::new(timer.engine_ref(), tick);
@@ -131,8 +131,8 @@ fn no_poll_trusts_a_parked_driver_if_the_clock_counts_suspend() {
     const DELAY: Duration = Duration::from_micros(100);
     for clock in [Some(Clock::monotonic()), Clock::boottime()].into_iter().flatten() {
         let counts_suspend = clock.counts_suspend();
-        let thread = DriverThread::new(DriverThread::NAME.to_owned(), None);
-        let timer = Timer::of(Arc::new(Engine::new(clock, 1, DrivenBy::Thread(thread))));
+        let thread = DriverThread::new(DriverThread::NAME.into(), None);
+        let timer = Timer::of(Engine::new(clock, 1, DrivenBy::Thread(thread)).shared());
         let engine = timer.engine();
         let mut sleep = Sleep::after(timer.engine_ref(), DELAY);
         engine.alarm().begin_scan();

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::ptr;
 
-use crate::handle::Handle;
+use crate::handle::{EngineRef, Handle, SharedHandle};
 use crate::sync::unmodelled::AtomicU8;
-use crate::sync::{Arc, Ordering, with_scoped};
+use crate::sync::{Ordering, with_scoped};
 
 /// The process-wide timer is there, and no thread was ever in a scope: it is the current one
 /// everywhere.
@@ -32,8 +32,15 @@ pub(crate) fn has_global() {
     let _ = PLACES.compare_exchange(0, PLAIN, Ordering::Relaxed, Ordering::Relaxed);
 }
 
+/// The timer in scope, and [`EngineRef::of`] by its address: a program without a scope has none of
+/// its code.
+struct InScope<'a> {
+    handle: &'a SharedHandle,
+    engine_of: fn(&Handle) -> EngineRef,
+}
+
 /// Runs `action` with the timer of `handle` in scope on the calling thread. Scopes nest.
-pub(crate) fn within<R>(handle: &Arc<Handle>, action: impl FnOnce() -> R) -> R {
+pub(crate) fn within<R>(handle: &SharedHandle, action: impl FnOnce() -> R) -> R {
     /// Puts back the handle that was in scope before, also if the action panics.
     struct Restore(*const ());
 
@@ -45,18 +52,28 @@ pub(crate) fn within<R>(handle: &Arc<Handle>, action: impl FnOnce() -> R) -> R {
 
     // ORDERING: Relaxed; see `is_global_everywhere`.
     PLACES.store(SCOPED, Ordering::Relaxed);
-    let handle = ptr::from_ref(handle).cast();
-    let _restore = Restore(with_scoped(|scoped| scoped.replace(handle)));
+    let in_scope = InScope { handle, engine_of: EngineRef::of };
+    let in_scope = ptr::from_ref(&in_scope).cast();
+    let _restore = Restore(with_scoped(|scoped| scoped.replace(in_scope)));
     action()
 }
 
-/// Gives `action` the handle in scope on the calling thread. `None` if there is none.
-pub(crate) fn in_scope<R>(action: impl FnOnce(&Arc<Handle>) -> R) -> Option<R> {
-    let handle = with_scoped(Cell::get).cast::<Arc<Handle>>();
+/// Returns the handle in scope on the calling thread. `None` if there is none.
+pub(crate) fn handle() -> Option<SharedHandle> {
+    with_in_scope(|in_scope| SharedHandle::clone(in_scope.handle))
+}
+
+/// Returns a reference to the engine in scope on the calling thread. `None` if there is none.
+pub(crate) fn engine() -> Option<EngineRef> {
+    with_in_scope(|in_scope| (in_scope.engine_of)(in_scope.handle))
+}
+
+fn with_in_scope<R>(action: impl FnOnce(&InScope<'_>) -> R) -> Option<R> {
+    let in_scope = with_scoped(Cell::get).cast::<InScope<'_>>();
     // SAFETY: null, or made from a reference by `within` on this thread. That call has not
-    // returned, since it would have put back the pointer before, and it borrows the handle until
-    // then. No other thread reads the place, and the reference made here ends with `action`, within
-    // that call.
-    let handle = unsafe { handle.as_ref() };
-    handle.map(action)
+    // returned, since it would have put back the pointer before, and it keeps the value until then.
+    // No other thread reads the place, and the reference made here ends with `action`, within that
+    // call.
+    let in_scope = unsafe { in_scope.as_ref() };
+    in_scope.map(action)
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, VirtualTime};
 use crate::driver;
-use crate::engine::{DrivenBy, DriverThread, Engine};
+use crate::engine::{DrivenBy, DriverThread, Engine, SharedEngine};
 use crate::sleep::Sleep;
 use crate::sync::{Arc, Condvar, Mutex, StdArc, lock, wait};
 use crate::tick::Tick;
@@ -47,10 +47,10 @@ impl Harness {
         let time = Arc::new(VirtualTime::new());
         let clock = clock(Arc::clone(&time));
         let thread =
-            DriverThread::new("driver".to_owned(), driver::watch_resumes(clock.counts_suspend()));
+            DriverThread::new("driver".into(), driver::watch_resumes(clock.counts_suspend()));
         let engine = Engine::new(clock, shards, DrivenBy::Thread(thread));
         let engine = engine.with_tolerance(tolerance);
-        Self { timer: Timer::of(Arc::new(engine)), time }
+        Self { timer: Timer::of(engine.shared()), time }
     }
 
     pub(crate) fn sleep(&self, nanos: u64) -> Sleep {
@@ -92,7 +92,7 @@ impl Harness {
 }
 
 pub(crate) struct ClockMover {
-    engine: Arc<Engine>,
+    engine: SharedEngine,
     time: Arc<VirtualTime>,
 }
 

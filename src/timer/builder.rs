@@ -26,10 +26,10 @@ use crate::driver::{Runtime, starting};
 use crate::engine::TaskDriver;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 use crate::engine::WhileHidden;
-use crate::engine::{DrivenBy, Engine};
+use crate::engine::{DrivenBy, Engine, SharedEngine};
 #[cfg(not(target_os = "none"))]
 use crate::engine::{DriverThread, MAX_SHARDS, default_shards};
-use crate::sync::{Arc, StdArc};
+use crate::sync::StdArc;
 #[cfg(not(target_os = "none"))]
 use crate::timer::Timer;
 use crate::timer_fd::TimerFd;
@@ -371,7 +371,7 @@ impl Builder {
         self
     }
 
-    fn engine(&self, clock: Clock, shards: usize, driven_by: DrivenBy) -> Arc<Engine> {
+    fn engine(&self, clock: Clock, shards: usize, driven_by: DrivenBy) -> SharedEngine {
         let engine = Engine::new(clock, shards, driven_by);
         let engine = engine.with_tolerance(self.tolerance);
         let engine = engine.with_panic_hook(self.panic_hook.0.clone());
@@ -382,7 +382,7 @@ impl Builder {
         if self.lateness_histogram {
             engine.keep_lateness();
         }
-        Arc::new(engine)
+        engine.shared()
     }
 }
 
@@ -416,8 +416,8 @@ impl Builder {
         let driven_by = if clock.is_virtual() {
             DrivenBy::Clock
         } else {
-            let name = self.thread_name.as_deref().unwrap_or(DriverThread::NAME);
-            let thread = DriverThread::new(name.to_owned(), watch_resumes(clock.counts_suspend()));
+            let name = self.thread_name.clone().map_or(DriverThread::NAME.into(), String::into);
+            let thread = DriverThread::new(name, watch_resumes(clock.counts_suspend()));
             #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
             thread.parker.set_while_hidden(self.while_hidden);
             #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]

@@ -12,10 +12,10 @@ use crate::clock::Steps;
 use crate::deadline::Deadline;
 #[cfg(not(target_os = "none"))]
 use crate::driver;
-use crate::engine::Engine;
+use crate::engine::{Engine, SharedEngine};
 #[cfg(not(target_os = "none"))]
 use crate::foreign::Running;
-use crate::handle::{EngineRef, Handle};
+use crate::handle::{EngineRef, Handle, SharedHandle};
 use crate::interval::Interval;
 use crate::sleep::Sleep;
 #[cfg(all(feature = "pending", not(target_os = "none")))]
@@ -63,12 +63,12 @@ use crate::wall::WallSleep;
 /// [asked to](Self::end_driver).
 #[derive(Clone)]
 pub struct Timer {
-    handle: Arc<Handle>,
+    handle: SharedHandle,
 }
 
 impl Timer {
-    pub(crate) fn of(engine: Arc<Engine>) -> Self {
-        Self { handle: Arc::new(Handle::new(engine)) }
+    pub(crate) fn of(engine: SharedEngine) -> Self {
+        Self { handle: Handle::shared(engine) }
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -77,7 +77,7 @@ impl Timer {
 
     /// The engine of this process, for a driver to hold.
     #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
-    pub(crate) fn shared_engine(&self) -> &Arc<Engine> {
+    pub(crate) fn shared_engine(&self) -> &SharedEngine {
         let engine = self.handle.engine();
         if engine.generation.is_past() { engine.successor().engine() } else { engine }
     }
@@ -441,7 +441,7 @@ impl Timer {
     }
 
     #[cfg(not(target_os = "none"))]
-    pub(crate) fn handle(&self) -> &Arc<Handle> {
+    pub(crate) fn handle(&self) -> &SharedHandle {
         &self.handle
     }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::clock::{VirtualTime, saturating_add};
-use crate::engine::{Engine, Limits, WakeBatch, mixed};
+use crate::engine::{Engine, Limits, SharedEngine, WakeBatch, mixed};
 use crate::sync::{Arc, SetOnce, StdArc};
 use crate::tick::Tick;
 use crate::time::{Instant, SystemTime};
@@ -68,7 +68,7 @@ pub struct VirtualClock {
 
 struct Inner {
     time: Arc<VirtualTime>,
-    engine: SetOnce<Arc<Engine>>,
+    engine: SetOnce<SharedEngine>,
     holds: Holds,
     /// Seed of the order of equal deadlines.
     seed: Option<u64>,
@@ -81,7 +81,7 @@ struct Inner {
 /// The timer of a node, in a list that only grows, so that a child process needs no lock for it.
 struct Node {
     time: Arc<VirtualTime>,
-    engine: Arc<Engine>,
+    engine: SharedEngine,
     next: SetOnce<Box<Node>>,
 }
 
@@ -698,7 +698,7 @@ impl VirtualClock {
     }
 
     /// Makes the clock that of `engine`; false if it has one.
-    pub(crate) fn attach(&self, engine: &Arc<Engine>) -> bool {
+    pub(crate) fn attach(&self, engine: &SharedEngine) -> bool {
         if self.inner.engine.set(Arc::clone(engine)).is_err() {
             return false;
         }

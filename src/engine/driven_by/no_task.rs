@@ -1,7 +1,7 @@
 //! The place of a driver that is a task, where there is none.
 
-use crate::engine::Engine;
-use crate::sync::{Arc, SpawnError};
+use crate::engine::SharedEngine;
+use crate::sync::SpawnError;
 
 /// State of a task: there is none.
 pub(crate) enum TaskDriver {}
@@ -11,7 +11,7 @@ impl TaskDriver {
         match *self {}
     }
 
-    pub(crate) fn start(&self, _: &Arc<Engine>) -> Result<(), SpawnError> {
+    pub(crate) fn start(&self, _: &SharedEngine) -> Result<(), SpawnError> {
         match *self {}
     }
 

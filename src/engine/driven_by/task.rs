@@ -3,11 +3,11 @@
 use std::io;
 use std::task::Waker;
 
-use crate::engine::Engine;
-use crate::sync::{Arc, Mutex, StdArc, lock};
+use crate::engine::SharedEngine;
+use crate::sync::{Mutex, StdArc, lock};
 
 /// Has a runtime run a task that drives the engine.
-pub(crate) type StartTask = dyn Fn(&Arc<Engine>) -> io::Result<()> + Send + Sync;
+pub(crate) type StartTask = dyn Fn(&SharedEngine) -> io::Result<()> + Send + Sync;
 
 /// State that an engine needs for a task that drives it.
 pub(crate) struct TaskDriver {
@@ -29,7 +29,7 @@ impl TaskDriver {
     }
 
     /// Starts the task unless it is there.
-    pub(crate) fn start(&self, engine: &Arc<Engine>) -> io::Result<()> {
+    pub(crate) fn start(&self, engine: &SharedEngine) -> io::Result<()> {
         let mut running = lock(&self.running);
         if !*running {
             (self.start)(engine)?;

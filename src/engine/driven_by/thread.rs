@@ -1,21 +1,22 @@
 //! The engine's side of the driver thread.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::engine::Engine;
 use crate::engine::parker::Parker;
+use crate::engine::{Engine, SharedEngine};
 use crate::fork::Generation;
 use crate::sync::unmodelled::AtomicBool;
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard, Ordering, SetOnce, Thread, wait};
+use crate::sync::{Condvar, Mutex, MutexGuard, Ordering, SetOnce, Thread, wait};
 use crate::timer_fd::TimerFd;
 
 /// Begins to watch for resumes from suspend: each unparks the driver. Returns a function that the
 /// driver calls before it parks, and which returns the longest time that it may park for.
-pub(crate) type WatchResumes = fn(&Arc<Engine>) -> Box<dyn FnMut() -> Duration>;
+pub(crate) type WatchResumes = fn(&SharedEngine) -> Box<dyn FnMut() -> Duration>;
 
 /// State that an engine needs to run a driver thread.
 pub(crate) struct DriverThread {
-    pub(crate) name: String,
+    pub(crate) name: Cow<'static, str>,
     /// `None` if the clock stops in suspend, as parks do. A pointer, so that only programs with
     /// another clock have the code.
     pub(crate) watch_resumes: Option<WatchResumes>,
@@ -33,7 +34,18 @@ pub(crate) struct DriverThread {
         all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
         allow(dead_code, reason = "an event loop has the place")
     )]
-    bell: SetOnce<TimerFd>,
+    bell: SetOnce<Bell>,
+}
+
+/// Descriptor of a reactor, and its [`ring`](TimerFd::ring), by its address: a program without a
+/// reactor has none of its code.
+struct Bell {
+    descriptor: TimerFd,
+    #[cfg_attr(
+        all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
+        allow(dead_code, reason = "an event loop has the place")
+    )]
+    ring: fn(&TimerFd),
 }
 
 /// Claim of a runtime's reactor to turn the wheels.
@@ -54,6 +66,7 @@ pub(crate) enum Seat {
 /// Record of the driver, and of the thread's answer to a handle that asked it to end.
 pub(crate) struct Life {
     /// The process of the thread.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "none forks"))]
     generation: Generation,
     /// Set where the thread is started, taken out by the thread as it ends: a handle that is kept
     /// keeps the thread's stack.
@@ -94,7 +107,7 @@ impl DriverThread {
     /// Name of a thread that is given none.
     pub(crate) const NAME: &str = "tourbillon";
 
-    pub(crate) fn new(name: String, watch_resumes: Option<WatchResumes>) -> Self {
+    pub(crate) fn new(name: Cow<'static, str>, watch_resumes: Option<WatchResumes>) -> Self {
         Self {
             name,
             watch_resumes,
@@ -121,14 +134,15 @@ impl DriverThread {
         // Both: either may have published the plan that the caller exchanged.
         self.parker.unpark();
         if let Some(bell) = self.bell.get() {
-            bell.set(|| Some(Duration::ZERO));
+            (bell.ring)(&bell.descriptor);
         }
     }
 
     /// The descriptor of a reactor, for the first time with `ends` held.
     #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
     pub(crate) fn bell(&self) -> &TimerFd {
-        self.bell.get_or_init(TimerFd::new)
+        let new = || Bell { descriptor: TimerFd::new(), ring: TimerFd::ring };
+        &self.bell.get_or_init(new).descriptor
     }
 
     pub(crate) fn is_asked_to_end(&self) -> bool {

@@ -250,7 +250,7 @@ impl Gone {
         let shown = Shown(self.clone());
         let hook = StdArc::new(move || _ = &shown);
         let clock = Clock::Model(Arc::new(VirtualTime::new()));
-        Timer::of(Arc::new(Engine::new(clock, 1, DrivenBy::Hand(hook))))
+        Timer::of(Engine::new(clock, 1, DrivenBy::Hand(hook)).shared())
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{check, sleeper};
 use crate::driver::Reactor;
-use crate::engine::{Engine, Plan};
+use crate::engine::{Plan, SharedEngine};
 use crate::models::harness::{Harness, at};
 use crate::sync::{Arc, Mutex, StdArc, lock};
 
@@ -22,7 +22,7 @@ struct State {
 
 /// A runtime, which the model's own thread runs.
 struct Runtime {
-    engine: Arc<Engine>,
+    engine: SharedEngine,
     state: StdArc<Mutex<State>>,
 }
 

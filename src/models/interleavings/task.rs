@@ -54,7 +54,7 @@ impl Parked {
         let tasks = Tasks(StdArc::new(Mutex::new(Vec::new())));
         let task = TaskDriver::new(starting(StdArc::new(tasks.clone())));
         let engine = Engine::new(Clock::Model(Arc::clone(&time)), 1, DrivenBy::Task(task));
-        let timer = Timer::of(Arc::new(engine));
+        let timer = Timer::of(engine.shared());
         let mut far = Sleep::new(timer.engine_ref(), at(1_000));
         assert_eq!(poll(&mut far, &Signal::new()), Poll::Pending);
         Self { timer, time, tasks, far: Some(far) }

@@ -32,7 +32,7 @@ impl Loop {
         let (timer_fd, driven_by) = by_hand(move || hook.raise());
         let time = Arc::new(VirtualTime::new());
         let clock = Clock::Model(Arc::clone(&time));
-        let timer = Timer::of(Arc::new(Engine::new(clock, shards, driven_by)));
+        let timer = Timer::of(Engine::new(clock, shards, driven_by).shared());
         Self { driver: Driver::new(timer, timer_fd), time, called }
     }
 

@@ -1,0 +1,49 @@
+//! Values whose drop is reached by a pointer.
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+
+/// A value that is dropped by a function whose address it carries. The process-wide timer, which
+/// lasts as long as the program, carries one that does nothing: so a program that only sleeps has
+/// none of the code that takes an engine apart, a tenth of all that a sleep adds to it.
+pub(crate) struct Kept<T> {
+    value: ManuallyDrop<T>,
+    /// Drops `value`, or leaves it.
+    end: unsafe fn(&mut ManuallyDrop<T>),
+}
+
+impl<T> Kept<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value: ManuallyDrop::new(value), end: ManuallyDrop::drop }
+    }
+
+    /// Keeps `value` for the life of the program, and leaks it if that has no use for it.
+    #[cfg(not(target_os = "none"))]
+    pub(crate) fn for_good(value: T) -> Self {
+        unsafe fn leave<T>(_: &mut ManuallyDrop<T>) {}
+        Self { value: ManuallyDrop::new(value), end: leave }
+    }
+}
+
+impl<T> Deref for Kept<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Drop for Kept<T> {
+    fn drop(&mut self) {
+        // SAFETY: this is the only drop, and nothing uses the value after it.
+        unsafe { (self.end)(&mut self.value) };
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Kept<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
