@@ -113,9 +113,6 @@ pub(crate) struct Engine {
     /// True if a thread drives it whose parks end in time: they and its clock both stop in suspend.
     /// False while a reactor drives it in the thread's place. Written under the start lock.
     parks_in_time: AtomicFlag,
-    /// Whether an entry that has fired shows that the deadline it was filed under has come. False
-    /// if entries are also fired as the driver goes; see [`abandon`](Self::abandon).
-    pub(crate) fires_when_due: bool,
     /// The process that the engine was made in. Once that is past, this is a parent process's
     /// engine, whose locks may be held by threads that are not there.
     pub(crate) generation: Generation,
@@ -172,7 +169,6 @@ impl Engine {
             board: ManuallyDrop::into_inner(board),
             closed: AtomicBool::new(matches!(*driven_by, DrivenBy::Task(_))),
             parks_in_time: AtomicFlag::new(driven_by.parks_in_time(&clock)),
-            fires_when_due: !matches!(*driven_by, DrivenBy::Task(_)),
             driven_by: ManuallyDrop::into_inner(driven_by),
             clock: ManuallyDrop::into_inner(clock),
             generation,
@@ -255,7 +251,6 @@ impl Engine {
             closed,
             driven_by,
             parks_in_time: _,
-            fires_when_due: _,
             generation: _,
             successor: _,
             uncommon: _,

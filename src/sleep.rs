@@ -256,7 +256,7 @@ impl Sleep {
             Phase::Completed => false,
             // Fired, if so, for a deadline before this one.
             Phase::Armed(entry) => {
-                may_be_early(engine, entry) && !engine.clock().has_passed(self.deadline)
+                entry.may_be_early() && !engine.clock().has_passed(self.deadline)
             }
         };
         self.deadline = Tick::NEVER;
@@ -499,7 +499,7 @@ impl Sleep {
     /// in force.
     pub(crate) fn is_postponed(&self) -> bool {
         let engine = self.engine.get();
-        matches!(self.phase(engine), Phase::Armed(entry) if may_be_early(engine, entry))
+        matches!(self.phase(engine), Phase::Armed(entry) if entry.may_be_early())
     }
 
     /// Returns whether the deadline in force has come, for the waker of a callback as it is woken:
@@ -511,7 +511,7 @@ impl Sleep {
     pub(crate) fn has_come(&self, now: Tick) -> bool {
         let engine = self.engine.get();
         let Phase::Armed(entry) = self.phase(engine) else { return false };
-        entry.state() == State::Fired && (!may_be_early(engine, entry) || now >= self.deadline)
+        entry.is_out() && (!entry.may_be_early() || now >= self.deadline)
     }
 
     /// Returns whether it is not armed, and has not completed.
@@ -596,8 +596,8 @@ impl Sleep {
                 Phase::Completed => return Poll::Ready(()),
                 Phase::Unarmed => return self.poll_unarmed(waker),
             };
-            if entry.state() == State::Fired {
-                let trusted = !may_be_early(engine, entry);
+            if entry.is_out() {
+                let trusted = !entry.may_be_early();
                 if trusted || engine.clock().has_passed(deadline) {
                     return self.complete();
                 }
@@ -622,12 +622,6 @@ impl Sleep {
         self.engine.notify(notify).unwrap_or_else(|error| cannot_start(error));
         Poll::Pending
     }
-}
-
-/// Returns whether an entry that has fired does not show that the deadline in force has come.
-#[inline]
-fn may_be_early(engine: &Engine, entry: &Entry) -> bool {
-    entry.is_postponed() || !engine.fires_when_due
 }
 
 /// Moves an entry to `due`. `is_later`: no part of its window is earlier than before. Then a store
@@ -682,7 +676,7 @@ impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.phase(self.engine.get()) {
             Phase::Unarmed => "unarmed",
-            Phase::Armed(entry) if entry.state() == State::Fired => "fired",
+            Phase::Armed(entry) if entry.is_out() => "fired",
             Phase::Armed(_) => "armed",
             Phase::Completed => "completed",
         };

@@ -259,12 +259,14 @@ impl Host for InTurn<'_> {
 }
 
 /// Gives the wheels back to the thread, which starts if anything is armed. If the system refuses
-/// it, the next arm tries again.
+/// it, all that is armed is woken, and tries again.
 fn leave(engine: &SharedEngine, thread: &DriverThread) {
     let mut life = lock(&thread.life);
     life.reactor = Seat::Empty;
     engine.trust_parks(true);
-    if !engine.try_to_leave() {
-        drop(start_locked(engine, thread, &mut life));
+    let is_refused = !engine.try_to_leave() && start_locked(engine, thread, &mut life).is_err();
+    drop(life);
+    if is_refused {
+        engine.abandon();
     }
 }

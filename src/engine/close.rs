@@ -72,8 +72,7 @@ impl Engine {
     /// Wakes all that is armed, once the driver [has left](crate::engine::Alarm::leave): the sleeps
     /// then look for another.
     ///
-    /// They find by the clock that their deadlines have not come; see
-    /// [`fires_when_due`](Self::fires_when_due).
+    /// They find by the clock that their deadlines have not come.
     #[cfg(not(target_os = "none"))]
     pub(crate) fn abandon(&self) {
         for index in 0..self.shards.len() {

@@ -37,7 +37,9 @@ const POLL: u8 = 2;
 /// Idle   --arm, by the sleep-->      Queued   the waker moves in
 /// Queued --fire, by the driver-->    Fired    the waker moves out
 /// Queued --remove, by the sleep--> Idle     the waker moves out
-/// Fired  --remove, by the sleep--> Idle
+/// Queued --abandon, by a driver that goes--> Abandoned   the waker moves out
+/// Fired, Abandoned  --rearm, by the sleep--> Queued   the waker moves in
+/// Fired, Abandoned  --remove, by the sleep--> Idle
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -48,6 +50,8 @@ pub(crate) enum State {
     Queued,
     /// Out of the wheel because due, without a waker.
     Fired,
+    /// Out of the wheel because nobody turns that any more, without a waker.
+    Abandoned,
 }
 
 /// The shared node of one timer. It lies within one cache line.
@@ -128,8 +132,21 @@ impl Entry {
         match self.state.load(Ordering::Relaxed) {
             0 => State::Idle,
             1 => State::Queued,
-            _ => State::Fired,
+            2 => State::Fired,
+            _ => State::Abandoned,
         }
+    }
+
+    /// Returns whether it was armed, and is not in the wheel any more.
+    #[inline]
+    pub(crate) fn is_out(&self) -> bool {
+        matches!(self.state(), State::Fired | State::Abandoned)
+    }
+
+    /// Returns whether its being out does not show that the deadline in force has come.
+    #[inline]
+    pub(crate) fn may_be_early(&self) -> bool {
+        self.is_postponed() || self.state() == State::Abandoned
     }
 
     /// Returns whether an entry that is due by a later instant, with this margin, may be fired no
@@ -206,7 +223,7 @@ impl Entry {
         })
     }
 
-    /// Idle or Fired to Queued. Under the shard's lock.
+    /// Idle, Fired or Abandoned to Queued. Under the shard's lock.
     #[inline]
     pub(crate) fn queue(&self, waker: Waker) {
         debug_assert!(self.state() != State::Queued, "armed twice");
@@ -225,7 +242,15 @@ impl Entry {
         waker
     }
 
-    /// Queued or Fired to Idle, giving the waker if there was one. Under the shard's lock; `seen`
+    /// Queued to Abandoned, giving the waker. Under the shard's lock.
+    #[cfg(not(target_os = "none"))]
+    pub(crate) fn abandon(&self) -> Waker {
+        let waker = self.take_waker();
+        self.set(State::Abandoned);
+        waker
+    }
+
+    /// Any but Idle to Idle, giving the waker if there was one. Under the shard's lock; `seen`
     /// is its state there.
     #[inline]
     pub(crate) fn remove(&self, seen: State) -> Option<Waker> {

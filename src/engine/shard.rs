@@ -300,8 +300,6 @@ impl Shard {
 
     /// Takes the entries of a chunk out of the wheel, whenever they are due: nobody turns it any
     /// more. Returns their wakers; `None` if there are no more chunks.
-    ///
-    /// Their state is that of fired ones, so the sleeps must not trust it.
     pub(crate) fn abandon(&mut self, chunk: usize) -> Option<Vec<Waker>> {
         let entries = self.wheel.entries.chunk(chunk)?.iter();
         let queued = entries.filter(|entry| entry.state() == State::Queued);
@@ -312,7 +310,7 @@ impl Shard {
             let entry = self.wheel.entries.value(key);
             self.tolerant -= u32::from(entry.margin() != Margin::NONE);
             self.counters.cancelled += 1;
-            entry.fire()
+            entry.abandon()
         });
         Some(wakers.collect())
     }

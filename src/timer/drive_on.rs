@@ -47,9 +47,10 @@ impl Timer {
     /// May be called at any time, also while timers are armed: a thread that runs ends first, and
     /// the call waits until it is gone. Once the function reports an error, because the runtime
     /// ends, or panics, the thread starts again if a timer is armed, or else with the next, and
-    /// another runtime may take its place. If the system refuses the thread, the next arm tries
-    /// again, and armed sleeps wait until then. A timer that is gone leaves the reactor with its
-    /// last armed sleep. A child of `fork` begins with a thread of its own.
+    /// another runtime may take its place. If the system refuses the thread, all armed sleeps are
+    /// woken: the poll of each tries again, and panics like the one that arms a first sleep. A timer
+    /// that is gone leaves the reactor with its last armed sleep. A child of `fork` begins with a
+    /// thread of its own.
     ///
     /// # Errors
     ///

@@ -171,20 +171,9 @@ fn a_thread_that_cannot_be_started_is_an_error_or_a_panic_and_tried_again() {
 fn child_runs_out_of_address_space() {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    fn limit_address_space(bytes: libc::rlim_t) {
-        let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
-        // SAFETY: `limit` is a valid rlimit.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
-    }
-
     let mut sleep = tourbillon::sleep(3600 * SECOND);
     let [mut early, mut late] = [3601, 3602].map(|n| tourbillon::sleep(n * SECOND));
-    // Room to continue, but not for another thread's stack.
-    let status = std::fs::read_to_string("/proc/self/statm").expect("procfs is there");
-    let pages: libc::rlim_t =
-        status.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
-    limit_address_space(pages * 4096 + (1 << 20));
-
+    leave_no_room_for_a_thread();
     let error = Timer::global().start().expect_err("there is no room for a stack");
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}");
     for sleep in [&mut sleep, &mut early, &mut late] {
@@ -207,6 +196,68 @@ fn child_runs_out_of_address_space() {
     sleep.reset_after(ms(1));
     pollster::block_on(sleep);
     Timer::global().start().expect("a thread can be started");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_runtime_that_ends_where_no_thread_can_be_started_wakes_what_is_armed() {
+    in_a_process_of_its_own("process::child_leaves_a_reactor_without_room_for_a_thread");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_leaves_a_reactor_without_room_for_a_thread() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::{Arc, Mutex};
+    use std::task::{Context, Poll, Waker};
+
+    let timer = Timer::global();
+    let kept: Arc<Mutex<Option<Waker>>> = Arc::default();
+    let end = Arc::clone(&kept);
+    let watch = move |cx: &mut Context<'_>| {
+        // Pending once, and then the runtime ends.
+        match kept.lock().expect("no panic").replace(cx.waker().clone()) {
+            None => Poll::Pending,
+            Some(_) => Poll::Ready(Err(std::io::ErrorKind::Other.into())),
+        }
+    };
+    timer.drive_on(|_| Ok(watch)).expect("it is the first");
+    let counter = Counter::new();
+    let mut sleeps = [1, 3600].map(|n| timer.sleep(ms(n)));
+    for sleep in &mut sleeps {
+        assert!(poll_with(sleep, &counter.clone().into()).is_pending());
+    }
+    let (called, calls) = std::sync::mpsc::channel();
+    let _callback = timer.sleep(ms(2)).call(move || called.send(()).expect("it is waited for"));
+    leave_no_room_for_a_thread();
+    let waker = end.lock().expect("no panic").clone().expect("it is registered");
+    waker.wake();
+    assert_eq!(counter.wakes(), 2);
+    catch_unwind(AssertUnwindSafe(|| poll(&mut sleeps[1]))).expect_err("nor for a poll");
+
+    limit_address_space(libc::RLIM_INFINITY);
+    assert!(poll(&mut sleeps[1]).is_pending(), "it was woken before its deadline");
+    for sleep in sleeps {
+        pollster::block_on(sleep);
+    }
+    calls.recv().expect("the driver calls it");
+}
+
+#[cfg(target_os = "linux")]
+fn limit_address_space(bytes: libc::rlim_t) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: `limit` is a valid rlimit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+}
+
+/// Leaves room to continue, but not for another thread's stack.
+#[cfg(target_os = "linux")]
+fn leave_no_room_for_a_thread() {
+    let status = std::fs::read_to_string("/proc/self/statm").expect("procfs is there");
+    let pages: libc::rlim_t =
+        status.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+    limit_address_space(pages * 4096 + (1 << 20));
 }
 
 #[test]
