@@ -134,6 +134,7 @@ pub(crate) struct Engine {
 impl Engine {
     /// `shards` is a power of two, and at most [`MAX_SHARDS`]. It has no effect where there is
     /// [`ONE_SHARD`].
+    #[inline]
     pub(crate) fn new(clock: Clock, shards: usize, driven_by: DrivenBy) -> Self {
         Self::of(&Uncommon::OWN, clock, shards, driven_by)
     }
@@ -220,6 +221,7 @@ impl Engine {
     }
 
     /// To be shared, and dropped with the last reference.
+    #[inline]
     pub(crate) fn shared(self) -> SharedEngine {
         Arc::new(Kept::new(self))
     }
@@ -241,6 +243,7 @@ impl Engine {
         all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
         allow(unreachable_code, reason = "no driver is a task")
     )]
+    #[inline]
     fn copied(&self) -> Kept<Stakes> {
         // Each field is named, so that none of the options is forgotten.
         let Self {

@@ -76,6 +76,7 @@ use crate::time::SystemTime;
 /// # });
 /// ```
 #[cfg_attr(feature = "pending", track_caller)]
+#[inline]
 pub fn sleep_until_wall(target: SystemTime) -> WallSleep {
     WallSleep::new(Sleep::new(EngineRef::here(), Tick::NEVER), target)
 }
@@ -160,6 +161,7 @@ enum WallState {
 
 impl WallSleep {
     /// `sleep` never ends so far.
+    #[inline]
     pub(crate) fn new(sleep: Sleep, target: SystemTime) -> Self {
         debug_assert!(sleep.deadline_tick() == Tick::NEVER);
         Self { sleep, target, key: Registration::new(), state: WallState::Idle }
@@ -175,6 +177,7 @@ impl WallSleep {
     /// let target = SystemTime::now();
     /// assert_eq!(tourbillon::wall::sleep_until_wall(target).target(), target);
     /// ```
+    #[inline]
     pub fn target(&self) -> SystemTime {
         self.target
     }
@@ -190,6 +193,7 @@ impl WallSleep {
     /// let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
     /// assert!(!tourbillon::wall::sleep_until_wall(tomorrow).is_elapsed());
     /// ```
+    #[inline]
     pub fn is_elapsed(&self) -> bool {
         self.clock().wall_now() >= self.target
     }
@@ -215,6 +219,7 @@ impl WallSleep {
     /// sleep keeps waiting with its waker and needs no poll, unless its target was too far ahead
     /// to ever come, or it was woken. A wake-up that is already under way may still arrive; it is
     /// harmless.
+    #[inline]
     pub fn reset(&mut self, target: SystemTime) {
         self.target = target;
         match self.state {
@@ -239,16 +244,19 @@ impl WallSleep {
     /// assert!(SystemTime::now() >= target);
     /// # });
     /// ```
+    #[inline]
     pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
         self.sleep.set_tolerance(tolerance);
         self
     }
 
+    #[inline]
     fn clock(&self) -> &Clock {
         self.sleep.engine().clock()
     }
 
     /// Sets the sleep for the target, by the present wall time.
+    #[inline]
     fn aim(&mut self, registered: bool) {
         let clock = self.clock();
         // In this order: time that passes in between makes the sleep end early, and look again.
@@ -260,6 +268,7 @@ impl WallSleep {
     }
 
     /// Registers the waker for steps of the wall clock, and sets the sleep for the target.
+    #[inline]
     fn prepare(&mut self, waker: &Waker) {
         if self.state == (WallState::Waiting { registered: false }) {
             return;
@@ -273,12 +282,14 @@ impl WallSleep {
     }
 
     /// Ends the sleep, once a poll has found that the wall clock shows the target.
+    #[inline]
     fn complete(&mut self) {
         self.leave(WallState::Completed);
         self.sleep.cancel();
     }
 
     /// Changes to `state`, and then forgets the waker: its drop is foreign code and may panic.
+    #[inline]
     fn leave(&mut self, state: WallState) {
         if std::mem::replace(&mut self.state, state) == (WallState::Waiting { registered: true }) {
             self.clock().steps().forget(&self.key);
@@ -289,6 +300,7 @@ impl WallSleep {
 impl Future for WallSleep {
     type Output = ();
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         while this.state != WallState::Completed {
@@ -310,18 +322,21 @@ impl Future for WallSleep {
 
 impl FusedFuture for WallSleep {
     /// Returns whether the sleep has completed and was not reset since.
+    #[inline]
     fn is_terminated(&self) -> bool {
         self.state == WallState::Completed
     }
 }
 
 impl Drop for WallSleep {
+    #[inline]
     fn drop(&mut self) {
         self.leave(WallState::Completed);
     }
 }
 
 impl fmt::Debug for WallSleep {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
             WallState::Idle => "idle",

@@ -18,6 +18,7 @@ pub(super) struct Both {
 }
 
 impl Both {
+    #[inline]
     pub(super) fn now() -> Self {
         let pair = Pair::read(Instant::now, SystemTime::now);
         Self { monotonic: pair.before, wall: pair.between }
@@ -25,6 +26,7 @@ impl Both {
 
     /// Returns whether the wall clock was set since `earlier`, as far as the two clocks tell. What
     /// slews them slews both.
+    #[inline]
     pub(super) fn shows_step_since(&self, earlier: &Self) -> bool {
         let elapsed = self.monotonic.saturating_duration_since(earlier.monotonic);
         let expected = saturating_add(earlier.wall, elapsed);

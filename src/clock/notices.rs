@@ -136,10 +136,12 @@ mod linux {
         }
     }
 
+    #[inline]
     fn is_step(error: &io::Error) -> bool {
         error.raw_os_error() == Some(libc::ECANCELED)
     }
 
+    #[inline]
     fn timer(clock: libc::c_int, flags: libc::c_int) -> io::Result<File> {
         // SAFETY: plain numbers.
         let fd = unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC | flags) };
@@ -151,6 +153,7 @@ mod linux {
     }
 
     /// Sets `timer` to end once, at or after so many seconds and nanoseconds.
+    #[inline]
     fn set(
         timer: &File,
         flags: libc::c_int,

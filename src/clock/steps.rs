@@ -73,12 +73,14 @@ struct Registered {
 
 impl Wakers {
     /// The place of `key`'s waker, if it is registered.
+    #[inline]
     fn find(&mut self, key: &Registration) -> Option<&mut Option<Registered>> {
         let is_own = |known: &Registered| known.number == key.number;
         self.places.get_mut(key.place).filter(|place| place.as_ref().is_some_and(is_own))
     }
 
     /// Registers `waker` in the place of `key`'s waker, and returns that, if any.
+    #[inline]
     fn insert(&mut self, key: &mut Registration, need: Need, waker: Waker) -> Option<Registered> {
         let registered = Some(Registered { number: key.number, need, waker });
         if let Some(known) = self.find(key) {
@@ -96,6 +98,7 @@ impl Wakers {
         None
     }
 
+    #[inline]
     fn remove(&mut self, key: &Registration) -> Option<Registered> {
         let removed = self.find(key)?.take();
         self.free.push(key.place);
@@ -129,6 +132,7 @@ enum Announcer {
 
 impl Announcer {
     /// Makes the watcher, if there is one, compare the clocks every [`RECHECK`].
+    #[inline]
     fn recheck(&mut self) -> io::Result<()> {
         if let Self::Watcher { recheck, running: running @ false, .. } = self {
             recheck.start(RECHECK)?;
@@ -149,6 +153,7 @@ pub(crate) enum Need {
 
 impl Waiting {
     /// No wakers yet, for steps that come from `source`.
+    #[inline]
     fn from(source: Source) -> Mutex<Self> {
         let announcer = match source {
             Source::Setter => Announcer::Setter,
@@ -168,6 +173,7 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
+    #[inline]
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         // ORDERING: Relaxed; only the numbers' distinctness matters.
@@ -188,26 +194,31 @@ pub(crate) enum Watch {
 
 impl Steps {
     /// Makes the steps of a virtual clock.
+    #[inline]
     pub(crate) fn of_a_virtual_clock() -> Self {
         Self::new(Source::Setter)
     }
 
     /// Returns the steps of the system's clock, in this process.
+    #[inline]
     pub(crate) fn of_the_system() -> &'static Self {
         static SYSTEM: SetOnce<Steps> = SetOnce::new();
         SYSTEM.get_or_init(|| Self::new(Source::Watcher))
     }
 
+    #[inline]
     fn new(source: Source) -> Self {
         let waiting = PerProcess::new(Waiting::from(source));
         Self { source, waiting, ends: PerProcess::new(Mutex::new(())) }
     }
 
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         lock(self.waiting.get(|_| Waiting::from(self.source)))
     }
 
     /// Registers `waker` for the next step, once, in the place of the one under the same key.
+    #[inline]
     pub(crate) fn watch(&self, key: &mut Registration, waker: &Waker, need: Need) -> Watch {
         {
             let mut waiting = self.lock();
@@ -239,12 +250,14 @@ impl Steps {
     }
 
     /// Removes the waker under `key`.
+    #[inline]
     pub(crate) fn forget(&self, key: &Registration) {
         let removed = self.lock().wakers.remove(key);
         drop(removed);
     }
 
     /// Wakes all registered wakers: the clock was set. Returns how many panicked.
+    #[inline]
     pub(crate) fn announce(&self) -> u64 {
         let wakers = std::mem::take(&mut self.lock().wakers);
         let _running = Running::begin();
@@ -253,6 +266,7 @@ impl Steps {
     }
 
     /// Begins the time to the next recheck, if a waker needs it.
+    #[inline]
     fn recheck_again(&self) -> io::Result<()> {
         let Waiting { wakers, announcer } = &mut *self.lock();
         if let Announcer::Watcher { running, .. } = announcer {
@@ -264,6 +278,7 @@ impl Steps {
 
     /// Ends the watcher, unless a waker is registered, and waits until it is gone. The next
     /// registration starts another. Not to be called on a thread that it may wait for.
+    #[inline]
     pub(crate) fn end_watcher(&self) {
         let _ends = lock(self.ends.get(|_| Mutex::new(())));
         let mut waiting = self.lock();
@@ -282,6 +297,7 @@ impl Steps {
     }
 
     /// Notes that steps are no longer announced, and wakes all.
+    #[inline]
     pub(crate) fn stop_announcing(&self) {
         self.lock().announcer = Announcer::Nobody;
         self.announce();
@@ -310,6 +326,7 @@ fn start_watcher() -> io::Result<(Recheck, Thread)> {
 }
 
 /// Announces the steps of the system's clock, until it is to end. `clocks` show none yet.
+#[inline]
 fn announce_all(steps: &Steps, mut notices: Notices, mut clocks: Both) -> io::Result<()> {
     let generation = Generation::at_birth();
     loop {

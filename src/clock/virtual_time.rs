@@ -47,6 +47,7 @@ impl Course {
     const EVEN: u64 = 1_000_000;
 
     /// Returns the node's tick at the leader's, rounded down: so no timer is early.
+    #[inline]
     fn own(&self, tick: Tick) -> Tick {
         let nanos = tick.nanos_since(self.since);
         let rest = nanos % Self::EVEN * self.rate / Self::EVEN;
@@ -54,6 +55,7 @@ impl Course {
     }
 
     /// Returns the first tick of the leader's with the node at `tick` or later.
+    #[inline]
     fn leaders(&self, tick: Tick) -> Tick {
         let nanos = tick.nanos_since(Tick::ORIGIN);
         let rest = (nanos % self.rate * Self::EVEN).div_ceil(self.rate);
@@ -61,6 +63,7 @@ impl Course {
     }
 }
 
+#[inline]
 fn moved(from: Tick, nanos: u64) -> Tick {
     Tick::from_raw(from.raw().saturating_add(nanos)).min(Tick::LAST)
 }
@@ -81,6 +84,7 @@ struct Moves {
 
 impl Movers {
     /// The movers of a clock that shows `now` and that nobody moves.
+    #[inline]
     fn at(now: Tick) -> Self {
         let moves = Mutex::new(Moves { goal: now, mover: None });
         Self { moves, moved: Waiters::new() }
@@ -95,17 +99,20 @@ type Setting = (Tick, SystemTime);
 struct Wall([RwLock<Setting>; 2]);
 
 impl Wall {
+    #[inline]
     fn new(setting: Setting) -> Self {
         Self([RwLock::new(setting), RwLock::new(setting)])
     }
 
     /// The setting. Called with the lock of the [`Moves`], or in a child of the process whose
     /// setting it is. There it only reads: several threads, and a fork, may meet here.
+    #[inline]
     fn get(&self) -> Setting {
         *self.0.iter().find_map(try_read).expect("no more than one place is being written")
     }
 
     /// Called with the lock of the [`Moves`].
+    #[inline]
     fn set(&self, setting: Setting) {
         for place in &self.0 {
             replace(place, setting);
@@ -114,12 +121,14 @@ impl Wall {
 }
 
 impl VirtualTime {
+    #[inline]
     pub(crate) fn new() -> Self {
         Self::starting_at(Instant::now(), SystemTime::UNIX_EPOCH + VIRTUAL_ORIGIN, None)
     }
 
     /// Makes a clock that begins at the present of `leader`, and gains so many millionths. Not of a
     /// node.
+    #[inline]
     pub(crate) fn node(leader: &Arc<Self>, drift_ppm: i32) -> Self {
         let rate = Course::EVEN.checked_add_signed(drift_ppm.into()).filter(|rate| *rate > 0);
         let rate = rate.expect("a drift is more than -1,000,000 millionths");
@@ -132,6 +141,7 @@ impl VirtualTime {
         Self::starting_at(leader.line.instant(since), wall, Some(course))
     }
 
+    #[inline]
     fn starting_at(base: Instant, wall: SystemTime, course: Option<Course>) -> Self {
         Self {
             line: TimeLine::starting_at(base),
@@ -144,20 +154,24 @@ impl VirtualTime {
     }
 
     /// The clock to move: of a node, its leader.
+    #[inline]
     fn leader(&self) -> &Self {
         self.course.as_ref().map_or(self, |course| &course.leader)
     }
 
     /// Returns the tick of this clock at one of its leader's.
+    #[inline]
     pub(crate) fn own(&self, tick: Tick) -> Tick {
         self.course.as_ref().map_or(tick, |course| (course.own)(course, tick))
     }
 
     /// Returns the first tick of its leader's with this clock at `tick` or later.
+    #[inline]
     pub(crate) fn leaders(&self, tick: Tick) -> Tick {
         self.course.as_ref().map_or(tick, |course| course.leaders(tick))
     }
 
+    #[inline]
     pub(crate) fn line(&self) -> &TimeLine {
         &self.line
     }
@@ -181,14 +195,17 @@ impl VirtualTime {
         leader.movers.get(|_| Movers::at(leader.now()))
     }
 
+    #[inline]
     fn moves(&self) -> MutexGuard<'_, Moves> {
         lock(&self.movers().moves)
     }
 
+    #[inline]
     fn wall(&self) -> &Wall {
         self.wall.get(|parents| Wall::new(parents.get()))
     }
 
+    #[inline]
     pub(crate) fn wall_now(&self) -> SystemTime {
         let _order = self.moves();
         let (set, wall) = self.wall().get();
@@ -197,6 +214,7 @@ impl VirtualTime {
 
     /// Sets the wall, given the time that it shows, without moving the clock. Returns how many
     /// wakers panicked.
+    #[inline]
     pub(crate) fn set_wall(&self, set: impl FnOnce(SystemTime) -> SystemTime) -> u64 {
         let order = self.moves();
         let now = self.now();
@@ -207,6 +225,7 @@ impl VirtualTime {
     }
 
     /// Returns whether the calling thread is moving the clock, and runs in a waker.
+    #[inline]
     pub(crate) fn is_moved_here(&self) -> bool {
         self.moves().mover == Some(this_thread())
     }
@@ -220,6 +239,7 @@ impl VirtualTime {
     /// before it leaves. So it is within a `step` of the calling thread, and on any thread that
     /// [runs](Running) a waker: such a thread does not wait, because the other may be in a waker
     /// too and wait for it. (Two threads each move one clock, and their wakers move the other's.)
+    #[inline]
     pub(crate) fn reach(
         &self,
         goal: impl FnOnce(Tick) -> Tick,
@@ -259,6 +279,7 @@ impl VirtualTime {
     }
 
     /// Adds to the goal, and shows it at once.
+    #[inline]
     pub(crate) fn jump(&self, span: Duration) {
         let mut moves = self.moves();
         moves.goal = self.goal(moves.goal, |goal| goal.saturating_add(span));
@@ -266,18 +287,21 @@ impl VirtualTime {
     }
 
     /// Adds to a goal by ticks of this clock, and returns it in its leader's: never an earlier one.
+    #[inline]
     pub(crate) fn goal(&self, goal: Tick, add: impl FnOnce(Tick) -> Tick) -> Tick {
         self.leaders(add(self.own(goal)).min(Tick::LAST)).max(goal)
     }
 
     /// The time, in order with jumps: a later jump sees all writes of this thread before. Edge
     /// `advance`.
+    #[inline]
     pub(super) fn now_in_order(&self) -> Tick {
         drop(self.moves());
         self.now()
     }
 
     /// Moves forward to `tick`; stays where it is if it is past that. Not of a node.
+    #[inline]
     pub(crate) fn move_to(&self, tick: Tick) {
         // ORDERING: Relaxed; see `now`.
         self.now.fetch_max(tick.min(Tick::LAST).raw(), Ordering::Relaxed);

@@ -60,6 +60,7 @@ impl Reactor {
     /// # Errors
     ///
     /// If the engine has no thread, or another reactor; and in a waker, which the thread may run.
+    #[inline]
     pub(crate) fn seat(engine: &SharedEngine, watch: Box<Watch>) -> io::Result<StdArc<Self>> {
         let thread = thread_of(engine)?;
         if Running::is_on() {
@@ -98,6 +99,7 @@ impl Reactor {
     /// # Errors
     ///
     /// If the engine has no thread whose place a reactor could take.
+    #[inline]
     pub(crate) fn bell(engine: &Engine) -> io::Result<&TimerFd> {
         let thread = thread_of(engine)?;
         let _ends = lock(&thread.ends);
@@ -107,6 +109,7 @@ impl Reactor {
     }
 }
 
+#[inline]
 fn thread_of(engine: &Engine) -> io::Result<&DriverThread> {
     match engine.driven_by() {
         DrivenBy::Thread(thread) => Ok(thread),
@@ -115,10 +118,12 @@ fn thread_of(engine: &Engine) -> io::Result<&DriverThread> {
 }
 
 impl Wake for Reactor {
+    #[inline]
     fn wake(self: StdArc<Self>) {
         self.turn();
     }
 
+    #[inline]
     fn wake_by_ref(self: &StdArc<Self>) {
         self.turn();
     }
@@ -127,6 +132,7 @@ impl Wake for Reactor {
 impl Reactor {
     /// Turns if the descriptor has become readable, until the reactor has the waker again. A call
     /// during a turn, from within or by another thread, has another turn follow.
+    #[inline]
     pub(crate) fn turn(self: &StdArc<Self>) {
         let DrivenBy::Thread(thread) = self.engine.driven_by() else { return };
         // A child of `fork` leaves its parent's reactor and locks alone.
@@ -158,6 +164,7 @@ impl Reactor {
 impl Turner {
     /// Turns for each report of the descriptor, until there is none and the waker is registered.
     /// `None` once the reactor no longer drives the engine.
+    #[inline]
     fn run(
         &mut self,
         engine: &SharedEngine,
@@ -177,6 +184,7 @@ impl Turner {
     }
 
     /// Fires the due timers, and sets the bell. `None` if the engine needs no driver any more.
+    #[inline]
     fn turn(&mut self, engine: &Engine, thread: &DriverThread) -> Option<()> {
         engine.count_wakeup();
         let Self { scanner, pacer, fired, naps, .. } = self;
@@ -217,12 +225,14 @@ struct InTurn<'a> {
 
 impl InTurn<'_> {
     /// Sets the bell for another turn after `delay`. No arm rings it before.
+    #[inline]
     fn nap(&self, delay: Duration) {
         self.engine.alarm().stay_awake();
         self.thread.bell().set(|| Some(delay));
     }
 
     /// Ends the driver, unless a timer was armed after all.
+    #[inline]
     fn end(&self) -> Scanned {
         let mut life = lock(&self.thread.life);
         if !self.engine.try_to_leave() {
@@ -235,10 +245,12 @@ impl InTurn<'_> {
 }
 
 impl Host for InTurn<'_> {
+    #[inline]
     fn passed(&mut self, _: &mut WakeBatch, pass: &mut Pass) {
         *self.fired += pass.fired;
     }
 
+    #[inline]
     fn plan(&mut self, pass: &Pass) -> Result<Plan, Scanned> {
         self.pacer.passed(pass.now, take(self.fired));
         if self.engine.left_at_close() == Some(0) {
@@ -260,6 +272,7 @@ impl Host for InTurn<'_> {
 
 /// Gives the wheels back to the thread, which starts if anything is armed. If the system refuses
 /// it, all that is armed is woken, and tries again.
+#[inline]
 fn leave(engine: &SharedEngine, thread: &DriverThread) {
     let mut life = lock(&thread.life);
     life.reactor = Seat::Empty;

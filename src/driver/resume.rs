@@ -27,17 +27,20 @@ struct ResumeWatch {
 
 impl ResumeWatch {
     /// Begins to watch, until the result is dropped.
+    #[inline]
     fn begin(engine: &SharedEngine) -> Box<dyn FnMut() -> Duration> {
         let mut watch = Self::new(engine);
         Box::new(move || watch.limit())
     }
 
+    #[inline]
     fn new(engine: &SharedEngine) -> Self {
         let waker = Waker::from(StdArc::new(Caller(Arc::clone(engine))));
         Self { engine: Arc::clone(engine), key: Registration::new(), waker }
     }
 
     /// Returns the longest park of a driver that has not read its clock since before the call.
+    #[inline]
     fn limit(&mut self) -> Duration {
         // No rechecks: they are for a wall clock that is set, and would wake an idle process.
         match self.engine.clock().steps().watch(&mut self.key, &self.waker, Need::Notices) {
@@ -48,6 +51,7 @@ impl ResumeWatch {
 }
 
 impl Drop for ResumeWatch {
+    #[inline]
     fn drop(&mut self) {
         self.engine.clock().steps().forget(&self.key);
     }
@@ -56,6 +60,7 @@ impl Drop for ResumeWatch {
 struct Caller(SharedEngine);
 
 impl Wake for Caller {
+    #[inline]
     fn wake(self: StdArc<Self>) {
         self.0.notify_driver();
     }

@@ -74,6 +74,7 @@ impl Engine {
     ///
     /// They find by the clock that their deadlines have not come.
     #[cfg(not(target_os = "none"))]
+    #[inline]
     pub(crate) fn abandon(&self) {
         for index in 0..self.shards.len() {
             for chunk in 0.. {

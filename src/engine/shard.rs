@@ -300,6 +300,7 @@ impl Shard {
 
     /// Takes the entries of a chunk out of the wheel, whenever they are due: nobody turns it any
     /// more. Returns their wakers; `None` if there are no more chunks.
+    #[inline]
     pub(crate) fn abandon(&mut self, chunk: usize) -> Option<Vec<Waker>> {
         let entries = self.wheel.entries.chunk(chunk)?.iter();
         let queued = entries.filter(|entry| entry.state() == State::Queued);

@@ -59,6 +59,7 @@ impl Uncommon {
 }
 
 impl Engine {
+    #[inline]
     fn unpark_other(&self) {
         match &self.driven_by {
             // Foreign code: a panic here would unwind through an arm or a drop half done.
@@ -83,6 +84,7 @@ impl Engine {
         target_os = "none",
         all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
     )))]
+    #[inline]
     fn start_task(engine: &SharedEngine) -> Result<(), SpawnError> {
         match &engine.driven_by {
             DrivenBy::Task(task) => task.start(engine),
@@ -91,6 +93,7 @@ impl Engine {
     }
 
     #[cold]
+    #[inline]
     fn catch_up(&self, entry: &Entry, due_by: Tick) {
         let Some(now) = self.clock.moved_past(due_by) else { return };
         let waker = self.shard_of(entry).fire(entry, now);

@@ -57,11 +57,13 @@ pub struct Histogram {
 }
 
 impl Histogram {
+    #[inline]
     pub(crate) fn new() -> Self {
         Self { counts: vec![0; BUCKETS].into_boxed_slice(), max_ns: 0 }
     }
 
     /// The number of timers counted.
+    #[inline]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -83,6 +85,7 @@ impl Histogram {
     /// assert_eq!(lateness.percentile(100.0), lateness.max());
     /// # std::io::Result::Ok(())
     /// ```
+    #[inline]
     pub fn percentile(&self, percent: f64) -> Duration {
         let count = self.count();
         // Rounded up, so that at least so many are covered; divided last, so that a result that
@@ -99,6 +102,7 @@ impl Histogram {
     }
 
     /// The worst lateness, exactly. Zero if nothing was counted.
+    #[inline]
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)
     }
@@ -121,6 +125,7 @@ impl Histogram {
     ///     buckets.map(|(end, count)| (end.as_secs_f64(), { sum += count; sum })).collect()
     /// }
     /// ```
+    #[inline]
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let all = self.counts.iter().enumerate();
         all.filter(|(_, count)| **count > 0)
@@ -138,6 +143,7 @@ impl Histogram {
     }
 
     /// Adds what `other` has counted.
+    #[inline]
     pub(crate) fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(sum, more)| *sum += more);
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -145,6 +151,7 @@ impl Histogram {
 }
 
 impl fmt::Debug for Histogram {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Histogram")
             .field("count", &self.count())
@@ -167,6 +174,7 @@ fn bucket_of(value: u64) -> usize {
 }
 
 /// The greatest value in a bucket.
+#[inline]
 fn upper_end(bucket: usize) -> u64 {
     if bucket < DIVISIONS {
         return bucket as u64;

@@ -16,9 +16,10 @@ pub(crate) fn processors() -> usize {
     if failed {
         return unmasked(std::io::Error::last_os_error().raw_os_error());
     }
-    // SAFETY: the call has written it.
-    let count = unsafe { libc::CPU_COUNT(&set) };
-    usize::try_from(count).unwrap_or(1).max(1)
+    // One by one: the code of `CPU_COUNT` is some hundred bytes larger.
+    // SAFETY: the call has written it, and `cpu` is within.
+    let is_in = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
+    (0..size_of_val(&set) * 8).filter(is_in).count().max(1)
 }
 
 /// Returns how many processors there are where the thread's set cannot be read, by that error.

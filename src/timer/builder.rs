@@ -371,6 +371,7 @@ impl Builder {
         self
     }
 
+    #[inline]
     fn engine(&self, clock: Clock, shards: usize, driven_by: DrivenBy) -> SharedEngine {
         let engine = Engine::new(clock, shards, driven_by);
         let engine = engine.with_tolerance(self.tolerance);
@@ -408,6 +409,7 @@ impl Builder {
     /// 256, if the thread's name contains a NUL, or if the clock belongs to another timer.
     /// [`Unsupported`](io::ErrorKind::Unsupported) if the system has no such clock. The thread is
     /// started later; [`Timer::start`] starts it at once and reports failure.
+    #[inline]
     pub fn build(self) -> io::Result<Timer> {
         if let Some(name) = self.thread_name.as_ref().filter(|name| name.contains('\0')) {
             return Err(invalid(format!("thread name {name:?} contains a NUL")));
@@ -473,6 +475,7 @@ impl Builder {
         self.build_with(clock, DrivenBy::Task(TaskDriver::new(starting(runtime))))
     }
 
+    #[inline]
     fn make_clock(&self) -> io::Result<Clock> {
         Ok(match (&self.clock, self.kind) {
             (Some(clock), _) => Clock::Virtual(clock.time()),
@@ -483,6 +486,7 @@ impl Builder {
         })
     }
 
+    #[inline]
     fn build_with(&self, clock: Clock, driven_by: DrivenBy) -> io::Result<Timer> {
         let shards = match (self.shards, &self.clock) {
             (Some(shards), _) => shards,
@@ -516,6 +520,7 @@ pub(crate) fn by_hand(unpark: impl Fn() + Send + Sync + 'static) -> (TimerFd, Dr
 }
 
 #[cfg(not(target_os = "none"))]
+#[inline]
 fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }

@@ -87,6 +87,7 @@ struct Node {
 
 impl Drop for Node {
     /// One after the other: a long list would take much of the stack.
+    #[inline]
     fn drop(&mut self) {
         let mut rest = mem::replace(&mut self.next, SetOnce::new());
         while let Some(node) = rest.get_mut() {
@@ -109,6 +110,7 @@ struct NextTimer<'a> {
 
 impl VirtualClock {
     /// Creates a clock that shows the present instant, and stands still.
+    #[inline]
     pub fn new() -> Self {
         Self::with(None)
     }
@@ -148,14 +150,17 @@ impl VirtualClock {
     /// were set in: neither on addresses nor on real time. So the same program with the same seed
     /// has the same order, on one thread and with one shard, the default. Different deadlines keep
     /// their order.
+    #[inline]
     pub fn seeded(seed: u64) -> Self {
         Self::with(Some(seed))
     }
 
+    #[inline]
     fn with(seed: Option<u64>) -> Self {
         Self::of(VirtualTime::new(), Holds::new(), seed, None)
     }
 
+    #[inline]
     fn of(time: VirtualTime, holds: Holds, seed: Option<u64>, leader: Option<Self>) -> Self {
         let (time, engine, nodes) = (Arc::new(time), SetOnce::new(), SetOnce::new());
         Self { inner: Arc::new(Inner { time, engine, holds, seed, leader, nodes }) }
@@ -211,6 +216,7 @@ impl VirtualClock {
     /// # Panics
     ///
     /// If the clock would stand still or run back, at -1,000,000 or less.
+    #[inline]
     pub fn node(&self, drift_ppm: i32) -> Self {
         let leader = self.leader();
         let Inner { time, holds, seed, .. } = &*leader.inner;
@@ -218,6 +224,7 @@ impl VirtualClock {
     }
 
     /// The clock that is moved.
+    #[inline]
     fn leader(&self) -> &Self {
         self.inner.leader.as_ref().unwrap_or(self)
     }
@@ -235,6 +242,7 @@ impl VirtualClock {
     /// clock.advance(Duration::from_secs(5));
     /// assert_eq!(clock.now() - start, Duration::from_secs(5));
     /// ```
+    #[inline]
     pub fn now(&self) -> Instant {
         self.inner.time.line().instant(self.inner.time.now())
     }
@@ -250,6 +258,7 @@ impl VirtualClock {
     /// has come that far. Called from a waker while the clock is moved, by the call that runs the
     /// waker or by another thread, it adds the span and returns 0 at once; the call that moves the
     /// clock moves it on. The clock stops at the end of the time line, some 438 years away.
+    #[inline]
     pub fn advance(&self, span: Duration) -> usize {
         self.move_to(|goal| goal.saturating_add(span)).unwrap_or(0)
     }
@@ -290,6 +299,7 @@ impl VirtualClock {
     ///
     /// If it is called while another call moves the clock: within a waker, and within a waker of
     /// another timer for a clock that another thread moves.
+    #[inline]
     pub fn advance_with(&self, span: Duration, run: impl FnMut()) -> usize {
         self.move_with(self.inner.time.now().saturating_add(span), run)
     }
@@ -313,10 +323,12 @@ impl VirtualClock {
     /// clock.advance_to_with(noon, || {});
     /// assert_eq!(clock.now(), noon);
     /// ```
+    #[inline]
     pub fn advance_to_with(&self, instant: Instant, run: impl FnMut()) -> usize {
         self.move_with(self.inner.time.line().tick(instant), run)
     }
 
+    #[inline]
     fn move_with(&self, goal: Tick, mut run: impl FnMut()) -> usize {
         let (leader, goal) = (self.leader(), self.inner.time.leaders(goal.min(Tick::LAST)));
         let mut fired = 0;
@@ -356,6 +368,7 @@ impl VirtualClock {
     /// assert!((&mut sleep).now_or_never().is_some());
     /// # std::io::Result::Ok(())
     /// ```
+    #[inline]
     pub fn advance_to_next(&self) -> Option<Instant> {
         let (next, _) = self.move_to_next()?;
         Some(self.inner.time.line().instant(next))
@@ -392,6 +405,7 @@ impl VirtualClock {
     /// A sleep that is polled afterwards sees the new time. The other sleeps fire late: when the
     /// clock is next advanced, even by zero, or when a [`Driver`](crate::driver::Driver) turns,
     /// whose hook this calls.
+    #[inline]
     pub fn jump(&self, span: Duration) {
         self.inner.time.jump(span);
         self.leader().timers().for_each(|(_, engine)| engine.notify_driver());
@@ -413,6 +427,7 @@ impl VirtualClock {
     /// clock.advance(Duration::from_secs(5));
     /// assert_eq!(clock.wall_now(), start + Duration::from_secs(5));
     /// ```
+    #[inline]
     pub fn wall_now(&self) -> SystemTime {
         self.inner.time.wall_now()
     }
@@ -433,6 +448,7 @@ impl VirtualClock {
     /// clock.set_wall(UNIX_EPOCH + Duration::from_secs(1_616_889_600)); // 2021-03-28, in Europe
     /// assert_eq!(clock.now(), start);
     /// ```
+    #[inline]
     pub fn set_wall(&self, time: SystemTime) {
         self.step_wall(|_| time);
     }
@@ -461,10 +477,12 @@ impl VirtualClock {
     /// assert!((&mut by_clock).now_or_never().is_none());
     /// # std::io::Result::Ok(())
     /// ```
+    #[inline]
     pub fn suspend(&self, span: Duration) {
         self.step_wall(|wall| saturating_add(wall, span));
     }
 
+    #[inline]
     fn step_wall(&self, set: impl FnOnce(SystemTime) -> SystemTime) {
         let panics = self.inner.time.set_wall(set);
         if let Some(engine) = self.engine() {
@@ -475,10 +493,12 @@ impl VirtualClock {
     /// The earliest deadline of all armed sleeps, or with a
     /// [tolerance](crate::timer::Builder::tolerance) the end of its window; `None` if there are
     /// none.
+    #[inline]
     pub fn next_deadline(&self) -> Option<Instant> {
         Some(self.inner.time.line().instant(self.next()?))
     }
 
+    #[inline]
     fn next(&self) -> Option<Tick> {
         let due = self.earliest(Tick::LAST)?;
         Some(if self.inner.leader.is_some() { due.deadline } else { due.at })
@@ -491,6 +511,7 @@ impl VirtualClock {
     /// ```
     /// assert_eq!(tourbillon::virtual_time::VirtualClock::new().pending(), 0);
     /// ```
+    #[inline]
     pub fn pending(&self) -> usize {
         self.timers().map(|(_, engine)| engine.stats().pending).sum()
     }
@@ -534,6 +555,7 @@ impl VirtualClock {
     /// clock does not move on before that returns. And if it has to wait, within a waker of another
     /// timer, for a thread that moves the clock. The driver that runs the waker catches the panic,
     /// and counts it in [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
+    #[inline]
     pub fn block_on<F: IntoFuture>(&self, future: F) -> F::Output {
         let mut future = pin!(future.into_future());
         let woken = self.inner.holds.woken();
@@ -596,6 +618,7 @@ impl VirtualClock {
     ///
     /// If a hold is never dropped, `block_on` runs for as long as its future is woken, and then
     /// blocks for good. `Debug` of the clock shows how many there are.
+    #[inline]
     pub fn hold(&self) -> Hold {
         self.inner.holds.hold()
     }
@@ -635,6 +658,7 @@ impl VirtualClock {
     ///   a socket;
     /// - a task that has ended, until its executor has woken who joins it;
     /// - a task that the executor wakes later, for instance after `tokio::task::yield_now`.
+    #[inline]
     pub fn track<F: IntoFuture>(&self, future: F) -> Tracked<F::IntoFuture> {
         Tracked::new(future.into_future(), &self.inner.holds)
     }
@@ -677,6 +701,7 @@ impl VirtualClock {
     ///
     /// The output is sent while the clock is held, so a task that waits for it runs before the
     /// clock moves. Executors wake who joins a task only after that.
+    #[inline]
     pub fn spawn<F, S, R>(
         &self,
         spawn: S,
@@ -689,15 +714,18 @@ impl VirtualClock {
         spawn::spawn(&self.inner.holds, future.into_future(), spawn)
     }
 
+    #[inline]
     fn engine(&self) -> Option<&Engine> {
         self.inner.engine.get().map(|engine| engine.current())
     }
 
+    #[inline]
     pub(crate) fn time(&self) -> Arc<VirtualTime> {
         Arc::clone(&self.inner.time)
     }
 
     /// Makes the clock that of `engine`; false if it has one.
+    #[inline]
     pub(crate) fn attach(&self, engine: &SharedEngine) -> bool {
         if self.inner.engine.set(Arc::clone(engine)).is_err() {
             return false;
@@ -715,6 +743,7 @@ impl VirtualClock {
     }
 
     /// The timers that go by this clock: its own, and its nodes'.
+    #[inline]
     fn timers(&self) -> impl Iterator<Item = (&VirtualTime, &Engine)> {
         let own = self.engine().map(|engine| (&*self.inner.time, engine));
         let nodes = iter::successors(self.inner.nodes.get(), |node| node.next.get());
@@ -722,6 +751,7 @@ impl VirtualClock {
     }
 
     /// Finds the timer that is due first, until `last` by the clock that is moved.
+    #[inline]
     fn earliest<'a>(&'a self, last: Tick) -> Option<NextTimer<'a>> {
         let due = |(place, (time, engine)): (u64, (&'a VirtualTime, &'a Engine))| {
             let deadline = engine.exact_earliest(time.own(last))?;
@@ -733,12 +763,14 @@ impl VirtualClock {
     }
 
     /// The next deadline, and what [`move_to`](Self::move_to) there returned.
+    #[inline]
     fn move_to_next(&self) -> Option<(Tick, Option<usize>)> {
         let next = self.next()?;
         Some((next, self.move_to(|_| next)))
     }
 
     /// Moves on to a goal, never back. `None` if that is left to the thread that moves the clock.
+    #[inline]
     fn move_to(&self, goal: impl FnOnce(Tick) -> Tick) -> Option<usize> {
         let leader = self.leader();
         let goal = |before| self.inner.time.goal(before, goal);
@@ -746,6 +778,7 @@ impl VirtualClock {
     }
 
     /// Goes from deadline to deadline up to `goal`. One thread at a time. Not of a node.
+    #[inline]
     fn step_to(&self, goal: Tick) -> usize {
         let time = &self.inner.time;
         let mut batch = WakeBatch::new();
@@ -771,6 +804,7 @@ impl VirtualClock {
 }
 
 impl fmt::Debug for VirtualClock {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let elapsed = self.inner.time.now().since(Tick::ORIGIN);
         f.debug_struct("VirtualClock")
@@ -781,6 +815,7 @@ impl fmt::Debug for VirtualClock {
 }
 
 impl Default for VirtualClock {
+    #[inline]
     fn default() -> Self {
         Self::new()
     }

@@ -24,6 +24,7 @@ pub struct Hold {
 }
 
 impl Drop for Hold {
+    #[inline]
     fn drop(&mut self) {
         if !self.generation.is_past() {
             let monitor = self.holds.monitor();
@@ -36,6 +37,7 @@ impl Drop for Hold {
 }
 
 impl fmt::Debug for Hold {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hold").finish_non_exhaustive()
     }
@@ -53,6 +55,7 @@ struct Monitor {
 }
 
 impl Monitor {
+    #[inline]
     fn new() -> Self {
         Self { state: Mutex::new(HoldCount { held: 0, ended: 0 }), changed: Waiters::new() }
     }
@@ -66,25 +69,30 @@ struct HoldCount {
 }
 
 impl Holds {
+    #[inline]
     pub(super) fn new() -> Self {
         Self(StdArc::new(PerProcess::new(Monitor::new())))
     }
 
+    #[inline]
     fn monitor(&self) -> &Monitor {
         self.0.get(|_| Monitor::new())
     }
 
+    #[inline]
     pub(super) fn hold(&self) -> Hold {
         lock(&self.monitor().state).held += 1;
         Hold { holds: self.clone(), generation: Generation::at_birth() }
     }
 
     /// Returns how many are alive.
+    #[inline]
     pub(super) fn count(&self) -> usize {
         lock(&self.monitor().state).held
     }
 
     /// The future to be polled with this waker waits on these holds.
+    #[inline]
     pub(super) fn woken(&self) -> StdArc<Woken> {
         StdArc::new(Woken { flag: AtomicBool::new(false), holds: self.clone() })
     }
@@ -99,6 +107,7 @@ pub(super) struct Woken {
 
 impl Woken {
     /// Returns whether it was woken since it was last asked.
+    #[inline]
     pub(super) fn take(&self) -> bool {
         let _order = lock(&self.holds.monitor().state);
         self.take_locked()
@@ -106,6 +115,7 @@ impl Woken {
 
     /// Waits until no hold is alive, and the last one has gone since `ended` was returned if that
     /// is given. Returns how often that happened so far; `None` if it was woken.
+    #[inline]
     pub(super) fn wait(&self, ended: Option<u64>) -> Option<u64> {
         let monitor = self.holds.monitor();
         let mut state = lock(&monitor.state);
@@ -120,6 +130,7 @@ impl Woken {
         }
     }
 
+    #[inline]
     fn take_locked(&self) -> bool {
         // ORDERING: Relaxed; the lock orders it.
         self.flag.swap(false, Ordering::Relaxed)
@@ -127,6 +138,7 @@ impl Woken {
 }
 
 impl Wake for Woken {
+    #[inline]
     fn wake(self: StdArc<Self>) {
         let monitor = self.holds.monitor();
         let order = lock(&monitor.state);
@@ -154,6 +166,7 @@ pin_project! {
 }
 
 impl<F> Tracked<F> {
+    #[inline]
     pub(super) fn new(future: F, holds: &Holds) -> Self {
         let runnable = Runnable { hold: Some(holds.hold()), waker: None, awaits_poll: true };
         let runnable = PerProcess::new(Mutex::new(runnable));
@@ -166,6 +179,7 @@ impl<F> Tracked<F> {
 impl<F: Future> Future for Tracked<F> {
     type Output = F::Output;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         // If it is woken meanwhile, there will be another hold.
@@ -187,6 +201,7 @@ struct Track {
 }
 
 impl Drop for Track {
+    #[inline]
     fn drop(&mut self) {
         self.tracker.end();
     }
@@ -211,17 +226,20 @@ struct Runnable {
 
 impl Runnable {
     /// Makes that of a future which waits, and which no wake-up makes runnable.
+    #[inline]
     fn unpolled() -> Self {
         Self { hold: None, waker: None, awaits_poll: false }
     }
 }
 
 impl Tracker {
+    #[inline]
     fn runnable(&self) -> MutexGuard<'_, Runnable> {
         lock(self.runnable.get(|_| Mutex::new(Runnable::unpolled())))
     }
 
     /// The hold of the poll that begins.
+    #[inline]
     fn begin_poll(&self, waker: Waker) -> Hold {
         let mut runnable = self.runnable();
         runnable.awaits_poll = true;
@@ -232,6 +250,7 @@ impl Tracker {
         hold.unwrap_or_else(|| self.holds.hold())
     }
 
+    #[inline]
     fn end(&self) {
         let mut runnable = self.runnable();
         runnable.awaits_poll = false;
@@ -242,10 +261,12 @@ impl Tracker {
 }
 
 impl Wake for Tracker {
+    #[inline]
     fn wake(self: StdArc<Self>) {
         self.wake_by_ref();
     }
 
+    #[inline]
     fn wake_by_ref(self: &StdArc<Self>) {
         let mut runnable = self.runnable();
         if !runnable.awaits_poll {
@@ -263,6 +284,7 @@ impl Wake for Tracker {
 }
 
 impl fmt::Debug for Tracker {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tracker").finish_non_exhaustive()
     }

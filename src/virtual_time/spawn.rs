@@ -27,12 +27,14 @@ pin_project! {
 impl<F: Future> Future for Task<F> {
     type Output = ();
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.project().tracked.poll(cx)
     }
 }
 
 impl<F: Future> fmt::Debug for Task<F> {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Task").finish_non_exhaustive()
     }
@@ -52,6 +54,7 @@ pin_project! {
 impl<F: Future> Future for Sending<F> {
     type Output = ();
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
         let mut sender = this.sender.take().expect("a task is not polled after its end");
@@ -91,6 +94,7 @@ pub struct Spawned<T, R> {
 impl<T, R> Spawned<T, R> {
     /// Returns the return value of the executor's function, to abort or detach the task by. The
     /// output is lost.
+    #[inline]
     pub fn into_handle(self) -> R {
         self.handle
     }
@@ -99,6 +103,7 @@ impl<T, R> Spawned<T, R> {
 impl<T, R> Future for Spawned<T, R> {
     type Output = T;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let waker = cx.waker().clone();
         let mut outcome = self.channel.outcome();
@@ -115,6 +120,7 @@ impl<T, R> Future for Spawned<T, R> {
 }
 
 impl<T, R> fmt::Debug for Spawned<T, R> {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spawned").finish_non_exhaustive()
     }
@@ -124,6 +130,7 @@ impl<T, R> fmt::Debug for Spawned<T, R> {
 impl<T, R> Unpin for Spawned<T, R> {}
 
 /// Makes a task of `future`, has it run by `spawn`, and returns its output to come.
+#[inline]
 pub(super) fn spawn<F: Future, R>(
     holds: &Holds,
     future: F,
@@ -143,6 +150,7 @@ struct Sender<T> {
 }
 
 impl<T> Drop for Sender<T> {
+    #[inline]
     fn drop(&mut self) {
         let mut outcome = self.channel.outcome();
         outcome.output = self.output.take();
@@ -168,12 +176,14 @@ struct Outcome<T> {
 }
 
 impl<T> Outcome<T> {
+    #[inline]
     fn empty() -> Self {
         Self { output: None, waker: None, is_over: false }
     }
 }
 
 impl<T> Channel<T> {
+    #[inline]
     fn outcome(&self) -> MutexGuard<'_, Outcome<T>> {
         lock(self.0.get(|_| Mutex::new(Outcome::empty())))
     }
