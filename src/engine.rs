@@ -139,7 +139,7 @@ impl Engine {
         Self::of(&Uncommon::OWN, clock, shards, driven_by)
     }
 
-    /// Makes one with a thread, which lasts as long as the program.
+    /// Makes the engine of the process-wide timer. Its thread and clock are the default ones.
     #[cfg(not(target_os = "none"))]
     pub(crate) fn for_good(
         clock: Clock,
@@ -220,7 +220,7 @@ impl Engine {
         if self.slack.is_share() { self.clock.until(deadline) } else { Duration::ZERO }
     }
 
-    /// To be shared, and dropped with the last reference.
+    /// Makes a reference to be cloned. The last of them drops the engine.
     #[inline]
     pub(crate) fn shared(self) -> SharedEngine {
         Arc::new(Kept::new(self))
@@ -285,7 +285,7 @@ impl Engine {
         Kept::new(Stakes::new(engine.shared()))
     }
 
-    /// [`copied`](Self::copied) for one that lasts as long as the program. It has no options.
+    /// [`copied`](Self::copied) of the process-wide engine, without options.
     #[cfg(not(target_os = "none"))]
     fn copied_for_good(&self) -> Kept<Stakes> {
         let DrivenBy::Thread(thread) = &self.driven_by else { unreachable!("it has a thread") };

@@ -479,11 +479,7 @@ impl Sleep {
     #[inline(always)]
     fn queue(&self, engine: &Engine, waker: Waker, caller: Caller) -> (Claim, Notify) {
         debug_assert!(self.is_unarmed() && !engine.generation.is_past(), "armed twice");
-        if self.slack.is_none() {
-            engine.arm(Due::at(self.deadline), waker, caller)
-        } else {
-            engine.arm_within(self.due(), waker, caller)
-        }
+        engine.arm(self.due(), waker, caller)
     }
 
     /// Takes this process's engine for its parent's. The sleep is not armed.
@@ -511,7 +507,7 @@ impl Sleep {
     pub(crate) fn has_come(&self, now: Tick) -> bool {
         let engine = self.engine.get();
         let Phase::Armed(entry) = self.phase(engine) else { return false };
-        entry.is_out() && (!entry.may_be_early() || now >= self.deadline)
+        entry.state() != State::Queued && (!entry.may_be_early() || now >= self.deadline)
     }
 
     /// Returns whether it is not armed, and has not completed.
@@ -596,7 +592,7 @@ impl Sleep {
                 Phase::Completed => return Poll::Ready(()),
                 Phase::Unarmed => return self.poll_unarmed(waker),
             };
-            if entry.is_out() {
+            if entry.state() != State::Queued {
                 let trusted = !entry.may_be_early();
                 if trusted || engine.clock().has_passed(deadline) {
                     return self.complete();
@@ -676,7 +672,7 @@ impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.phase(self.engine.get()) {
             Phase::Unarmed => "unarmed",
-            Phase::Armed(entry) if entry.is_out() => "fired",
+            Phase::Armed(entry) if entry.state() != State::Queued => "fired",
             Phase::Armed(_) => "armed",
             Phase::Completed => "completed",
         };

@@ -137,13 +137,7 @@ impl Entry {
         }
     }
 
-    /// Returns whether it was armed, and is not in the wheel any more.
-    #[inline]
-    pub(crate) fn is_out(&self) -> bool {
-        matches!(self.state(), State::Fired | State::Abandoned)
-    }
-
-    /// Returns whether its being out does not show that the deadline in force has come.
+    /// Returns whether it may be out of the wheel before the deadline in force.
     #[inline]
     pub(crate) fn may_be_early(&self) -> bool {
         self.is_postponed() || self.state() == State::Abandoned

@@ -35,13 +35,6 @@ impl Engine {
         (claim, rest)
     }
 
-    /// [`arm`](Self::arm) for a sleep with a tolerance. Not inlined, so that the path of an exact
-    /// one stays short.
-    #[inline(never)]
-    pub(crate) fn arm_within(&self, due: Due, waker: Waker, caller: Caller) -> (Claim, Notify) {
-        self.arm(due, waker, caller)
-    }
-
     /// Queues a fired entry again.
     pub(crate) fn rearm(&self, entry: &Entry, due: Due, waker: Waker) -> Notify {
         let mut shard = self.shard_of(entry);

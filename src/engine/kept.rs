@@ -4,9 +4,9 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 
-/// A value that is dropped by a function whose address it carries. The process-wide timer, which
-/// lasts as long as the program, carries one that does nothing: so a program that only sleeps has
-/// none of the code that takes an engine apart, a tenth of all that a sleep adds to it.
+/// A value, and the address of the function that drops it. That of the process-wide timer does
+/// nothing: the timer lasts as long as the program. So a program with sleeps alone has no code to
+/// take an engine apart.
 pub(crate) struct Kept<T> {
     value: ManuallyDrop<T>,
     /// Drops `value`, or leaves it.

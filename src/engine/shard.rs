@@ -5,7 +5,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::task::Waker;
 
@@ -53,7 +52,7 @@ pub(crate) struct Shard {
 
 /// All shards of an engine. In one lock for all, threads would meet, and one inbox for all would
 /// cost each timer a hand-over.
-pub(super) struct AllShards(ManuallyDrop<PerShard<CachePadded<Lock<Shard>>>>);
+pub(super) struct AllShards(PerShard<CachePadded<Lock<Shard>>>);
 
 /// Counts of what happened in one shard so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,7 +72,7 @@ pub(crate) struct Lateness {
 
 impl AllShards {
     pub(super) fn new(shards: usize, mut make: impl FnMut() -> Shard) -> Self {
-        Self(ManuallyDrop::new(per_shard(shards, || CachePadded::new(Lock::new(make())))))
+        Self(per_shard(shards, || CachePadded::new(Lock::new(make()))))
     }
 
     #[inline(always)]
@@ -88,16 +87,6 @@ impl Deref for AllShards {
     #[inline(always)]
     fn deref(&self) -> &Self::Target {
         &self.0[..]
-    }
-}
-
-impl Drop for AllShards {
-    /// Frees the wheels. Not inlined, and not left to the compiler, which makes such code anew
-    /// wherever an engine may be dropped: five times in a program that sleeps, 3 KB each.
-    #[inline(never)]
-    fn drop(&mut self) {
-        // SAFETY: this is the only drop, and nothing uses the value after it.
-        unsafe { ManuallyDrop::drop(&mut self.0) };
     }
 }
 

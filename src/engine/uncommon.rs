@@ -19,9 +19,9 @@ use crate::tick::Tick;
 pub(super) struct Uncommon {
     /// Makes the engine that stands in for this one in a child process.
     pub(super) anew: fn(&Engine) -> Kept<Stakes>,
-    /// Has a driver that is no thread scan now.
+    /// Calls a driver other than a thread.
     pub(super) unpark: fn(&Engine),
-    /// Starts one. In an event loop there is none, nor without an operating system.
+    /// Starts such a driver. In an event loop there is none, nor without an operating system.
     #[cfg(not(any(
         target_os = "none",
         all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
@@ -32,7 +32,7 @@ pub(super) struct Uncommon {
 }
 
 impl Uncommon {
-    /// Those of a timer that a program makes. A target has no code for what it cannot have.
+    /// Functions of a timer of the program's own. A target has none for what it cannot have.
     pub(super) const OWN: Self = Self {
         anew: if cfg!(unix) { Engine::copied } else { |_| unreachable!("there is no fork") },
         unpark: Engine::unpark_other,
@@ -44,7 +44,7 @@ impl Uncommon {
         catch_up: if cfg!(target_os = "none") { |_, _, _| () } else { Engine::catch_up },
     };
 
-    /// Those of the process-wide timer: it has the thread, the clock and no options.
+    /// Functions of the process-wide timer: it has the thread, the clock and no options.
     #[cfg(not(target_os = "none"))]
     pub(super) const FOR_GOOD: Self = Self {
         anew: if cfg!(unix) { Engine::copied_for_good } else { Self::OWN.anew },
@@ -71,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// Starts what drives the engine, if that is no thread.
+    /// Starts a driver other than a thread.
     #[cfg(not(any(
         target_os = "none",
         all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")

@@ -48,9 +48,9 @@ impl Timer {
     /// the call waits until it is gone. Once the function reports an error, because the runtime
     /// ends, or panics, the thread starts again if a timer is armed, or else with the next, and
     /// another runtime may take its place. If the system refuses the thread, all armed sleeps are
-    /// woken: the poll of each tries again, and panics like the one that arms a first sleep. A timer
-    /// that is gone leaves the reactor with its last armed sleep. A child of `fork` begins with a
-    /// thread of its own.
+    /// woken: the poll of each tries again, and panics like that of a first sleep. A timer that is
+    /// gone leaves the reactor with its last armed sleep. A child of `fork` begins with a thread of
+    /// its own.
     ///
     /// # Errors
     ///
