@@ -18,12 +18,6 @@ use core::time::Duration;
 use crate::sleep::Sleep;
 use crate::timer;
 
-/// The longest delay that is not [never](crate::Timer::never): a hundred years.
-///
-/// A poll does not arm a sleep that never ends. A [`Delay`] needs that poll's waker when it is
-/// reset, so its delays are cut to this.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
-
 /// A future that completes a duration after it was made or reset, like `futures_timer::Delay`.
 ///
 /// # Examples
@@ -57,8 +51,7 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// - While it is pending, the waker of the last poll is woken, once.
 /// - A reset keeps that waker unless it was used, so no poll is needed after it.
 /// - Polled again after completion, it is ready again, until it is reset.
-/// - [`Duration::ZERO`] and [`Duration::MAX`] are valid. A delay of more than a hundred years may
-///   end after a hundred years.
+/// - [`Duration::ZERO`] and [`Duration::MAX`] are valid.
 ///
 /// Unlike `futures_timer::Delay`:
 ///
@@ -88,7 +81,7 @@ impl Delay {
     #[inline]
     #[cfg_attr(feature = "pending", track_caller)]
     pub fn new(duration: Duration) -> Self {
-        Self { sleep: timer::sleep(duration.min(LONGEST)) }
+        Self { sleep: timer::sleep(duration) }
     }
 
     /// Makes it end `duration` from now, whether or not it has ended.
@@ -108,7 +101,7 @@ impl Delay {
     /// ```
     #[inline]
     pub fn reset(&mut self, duration: Duration) {
-        self.sleep.reset_after(duration.min(LONGEST));
+        self.sleep.reset_after(duration);
     }
 }
 

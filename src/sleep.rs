@@ -72,7 +72,7 @@ pub struct Sleep {
     /// The tolerance: it may be fired this much later than the deadline.
     slack: Slack,
     /// `None` or `AHEAD` while not armed, `SPENT` once completed. INVARIANT: any other was made by
-    /// `engine`.
+    /// `engine`, for a place in the wheel or for the waker alone.
     claim: Option<Claim>,
     /// Knows where the sleep was made, with the feature `pending`.
     listing: Listing,
@@ -175,9 +175,10 @@ impl Sleep {
     ///
     /// Later polls report the new deadline only, and a completed sleep is pending again. An armed
     /// sleep stays armed with its waker and needs no poll, even if it was reset to never in
-    /// between. A sleep that has fired or completed needs a poll, because its waker is used up. So
-    /// does a sleep that never had a deadline, because it was never armed. A wake-up for the old
-    /// deadline that is already under way may still arrive; it is harmless.
+    /// between. Nor does a sleep that was polled while it had no deadline. A sleep that has fired
+    /// or completed needs a poll, because its waker is used up. A wake-up for the old deadline that
+    /// is already under way may still arrive; it is harmless. If the driver thread is needed for
+    /// the new deadline and cannot be started, the task is woken at once, and its poll panics.
     ///
     /// A reset to a later deadline takes no lock and moves nothing in the wheel: the driver sees
     /// the new deadline when it gets to the old one. A reset to an earlier deadline takes one shard
@@ -246,7 +247,7 @@ impl Sleep {
     /// whether or not it was polled since; or if it had no deadline.
     ///
     /// Afterwards it is as [`Timer::never`](crate::Timer::never) makes it: pending until it is
-    /// reset, and polled after that. Its place in the wheel and its waker are gone. A drop does the
+    /// reset. Its place in the wheel and its waker are gone, so it needs a poll. A drop does the
     /// same, where the answer does not matter.
     pub fn cancel(&mut self) -> bool {
         let engine = self.engine.get();
@@ -360,9 +361,22 @@ impl Sleep {
     /// Has the driver scan in time for a sleep that was moved.
     #[inline]
     fn notify_of_move(&self, notify: Notify) {
-        // The driver of an armed sleep runs, although it may not have scanned yet; unless a poll
-        // panicked because it could not be started. Then so does the next, if it still cannot be.
-        let _ = self.engine.notify(notify);
+        if self.engine.notify(notify).is_err() {
+            self.wake_undriven();
+        }
+    }
+
+    /// Wakes the task for want of a driver. Its poll looks for one again, and panics.
+    ///
+    /// The driver of an armed sleep runs, although it may not have scanned yet; unless a poll
+    /// panicked, or the sleep never had a deadline before.
+    #[cold]
+    fn wake_undriven(&self) {
+        let engine = self.engine.get();
+        if let Phase::Armed(entry) = self.phase(engine) {
+            entry.distrust_fire();
+            engine.fire_late(entry, Tick::PAST);
+        }
     }
 
     /// Moves the deadline, and the entry if there is one. A callback calls this under its lock, so
@@ -507,7 +521,7 @@ impl Sleep {
     pub(crate) fn has_come(&self, now: Tick) -> bool {
         let engine = self.engine.get();
         let Phase::Armed(entry) = self.phase(engine) else { return false };
-        entry.state() != State::Queued && (!entry.may_be_early() || now >= self.deadline)
+        entry.state().is_out() && (!entry.may_be_early() || now >= self.deadline)
     }
 
     /// Returns whether it is not armed, and has not completed.
@@ -555,7 +569,7 @@ impl Sleep {
     fn poll_unarmed(&mut self, waker: &Waker) -> Poll<()> {
         let engine = self.engine.get();
         if self.deadline == Tick::NEVER {
-            return Poll::Pending;
+            return self.poll_never(waker);
         }
         // A late driver wakes the sleep once it gets to the deadline that it is parked for.
         if !(self.claim == Some(Claim::AHEAD) && engine.driver_covers(self.deadline))
@@ -576,6 +590,17 @@ impl Sleep {
         Poll::Pending
     }
 
+    /// Keeps the waker for a reset. Needs no driver.
+    #[cold]
+    fn poll_never(&mut self, waker: &Waker) -> Poll<()> {
+        if self.engine.get().generation.is_past() {
+            self.leave_parents_engine();
+        }
+        self.claim = Some(self.engine.get().keep(waker.clone()));
+        self.listing.armed(|| self.engine.get(), self.deadline);
+        Poll::Pending
+    }
+
     /// Unarms the sleep for want of a driver, and panics.
     #[cold]
     fn give_up(&mut self, error: SpawnError) -> ! {
@@ -592,7 +617,8 @@ impl Sleep {
                 Phase::Completed => return Poll::Ready(()),
                 Phase::Unarmed => return self.poll_unarmed(waker),
             };
-            if entry.state() != State::Queued {
+            let state = entry.state();
+            if state.is_out() {
                 let trusted = !entry.may_be_early();
                 if trusted || engine.clock().has_passed(deadline) {
                     return self.complete();
@@ -604,12 +630,14 @@ impl Sleep {
             if engine.clock().has_passed(deadline) {
                 return self.complete();
             }
-            if entry.has_waker(waker) {
-                return self.pending(engine.ensure_driver(entry, false));
+            let is_known = entry.has_waker(waker);
+            if !is_known && !engine.replace_waker(entry, waker.clone()) {
+                continue;
             }
-            if engine.replace_waker(entry, waker.clone()) {
-                return self.pending(engine.ensure_driver(entry, true));
+            if state == State::Kept {
+                return Poll::Pending;
             }
+            return self.pending(engine.ensure_driver(entry, !is_known));
         }
     }
 
@@ -672,7 +700,7 @@ impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.phase(self.engine.get()) {
             Phase::Unarmed => "unarmed",
-            Phase::Armed(entry) if entry.state() != State::Queued => "fired",
+            Phase::Armed(entry) if entry.state().is_out() => "fired",
             Phase::Armed(_) => "armed",
             Phase::Completed => "completed",
         };

@@ -216,9 +216,8 @@ impl WallSleep {
     /// # Guarantees
     ///
     /// Later polls report the new target only, and a completed sleep is pending again. A waiting
-    /// sleep keeps waiting with its waker and needs no poll, unless its target was too far ahead
-    /// to ever come, or it was woken. A wake-up that is already under way may still arrive; it is
-    /// harmless.
+    /// sleep keeps waiting with its waker and needs no poll, unless it was woken. A wake-up that is
+    /// already under way may still arrive; it is harmless.
     #[inline]
     pub fn reset(&mut self, target: SystemTime) {
         self.target = target;

@@ -138,6 +138,12 @@ impl Place {
         Filed(self.0.get())
     }
 
+    /// Notes the key of an entry that is not filed.
+    #[inline(always)]
+    pub(crate) fn leave(&self, key: NodeKey) {
+        self.0.set(key.0);
+    }
+
     /// The entry's key, once it is filed no more.
     #[inline(always)]
     pub(crate) fn key(&self) -> NodeKey {

@@ -34,12 +34,14 @@ const POLL: u8 = 2;
 /// State of an entry. Transitions, all under the shard's lock:
 ///
 /// ```text
-/// Idle   --arm, by the sleep-->      Queued   the waker moves in
-/// Queued --fire, by the driver-->    Fired    the waker moves out
-/// Queued --remove, by the sleep--> Idle     the waker moves out
+/// Idle   --arm, by the sleep-->     Queued   the waker moves in
+/// Idle   --keep, by the sleep-->    Kept     the waker moves in
+/// Kept   --rearm, by the sleep-->   Queued
+/// Queued --fire, by the driver-->   Fired    the waker moves out
 /// Queued --abandon, by a driver that goes--> Abandoned   the waker moves out
-/// Fired, Abandoned  --rearm, by the sleep--> Queued   the waker moves in
-/// Fired, Abandoned  --remove, by the sleep--> Idle
+/// Queued, Kept     --remove, by the sleep--> Idle     the waker moves out
+/// Fired, Abandoned --rearm, by the sleep-->  Queued   the waker moves in
+/// Fired, Abandoned --remove, by the sleep--> Idle
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -48,17 +50,27 @@ pub(crate) enum State {
     Idle,
     /// In the wheel, with a waker.
     Queued,
+    /// Out of the wheel, with the waker of a sleep that never ends.
+    Kept,
     /// Out of the wheel because due, without a waker.
     Fired,
     /// Out of the wheel because nobody turns that any more, without a waker.
     Abandoned,
 }
 
+impl State {
+    /// Returns whether it was armed, and its waker has moved out.
+    #[inline]
+    pub(crate) fn is_out(self) -> bool {
+        matches!(self, Self::Fired | Self::Abandoned)
+    }
+}
+
 /// The shared node of one timer. It lies within one cache line.
 #[cfg_attr(not(target_os = "none"), repr(align(32)))]
 pub(crate) struct Entry {
-    /// Present exactly while the state is Queued. Written under the shard's lock; its two words
-    /// may also be read, as numbers, by the sleep that owns the entry.
+    /// Present exactly while the state is Queued or Kept. Written under the shard's lock; its two
+    /// words may also be read, as numbers, by the sleep that owns the entry.
     waker: UnsafeCell<MaybeUninit<Waker>>,
     /// Instant to fire it by: the one in force, or an earlier one; never later. Written by the
     /// sleep.
@@ -132,7 +144,8 @@ impl Entry {
         match self.state.load(Ordering::Relaxed) {
             0 => State::Idle,
             1 => State::Queued,
-            2 => State::Fired,
+            2 => State::Kept,
+            3 => State::Fired,
             _ => State::Abandoned,
         }
     }
@@ -202,7 +215,7 @@ impl Entry {
 
     /// Returns whether `waker` is the one the entry was last given, as far as that can be known.
     ///
-    /// For the owning sleep, while [`state`](Self::state) reads Queued.
+    /// For the owning sleep, while [`state`](Self::state) reads Queued or Kept.
     #[inline]
     pub(crate) fn has_waker(&self, waker: &Waker) -> bool {
         self.waker.with(|own| {
@@ -217,16 +230,26 @@ impl Entry {
         })
     }
 
-    /// Idle, Fired or Abandoned to Queued. Under the shard's lock.
+    /// Idle, Fired or Abandoned to Queued, with a waker; or Kept to Queued, with the one it has.
+    /// Under the shard's lock.
     #[inline]
-    pub(crate) fn queue(&self, waker: Waker) {
+    pub(crate) fn queue(&self, waker: Option<Waker>) {
         debug_assert!(self.state() != State::Queued, "armed twice");
-        self.waker.with_mut(|own| {
-            // SAFETY: the caller holds the lock under which alone the waker is written, and by
-            // the state there is none to be lost.
-            unsafe { (*own).write(waker) };
-        });
+        debug_assert!(waker.is_none() == (self.state() == State::Kept), "which waker?");
+        if let Some(waker) = waker {
+            self.waker.with_mut(|own| {
+                // SAFETY: the caller holds the lock under which alone the waker is written, and by
+                // the state there is none to be lost.
+                unsafe { (*own).write(waker) };
+            });
+        }
         self.set(State::Queued);
+    }
+
+    /// Idle to Kept. Under the shard's lock.
+    pub(crate) fn keep(&self, waker: Waker) {
+        self.queue(Some(waker));
+        self.set(State::Kept);
     }
 
     /// Queued to Fired, giving the waker. Under the shard's lock.
@@ -244,16 +267,16 @@ impl Entry {
         waker
     }
 
-    /// Any but Idle to Idle, giving the waker if there was one. Under the shard's lock; `seen`
-    /// is its state there.
+    /// Any but Idle to Idle, giving the waker if there was one. Under the shard's lock; `seen` is
+    /// its state there.
     #[inline]
     pub(crate) fn remove(&self, seen: State) -> Option<Waker> {
-        let waker = (seen == State::Queued).then(|| self.take_waker());
+        let waker = (!seen.is_out()).then(|| self.take_waker());
         self.set(State::Idle);
         waker
     }
 
-    /// Puts `waker` in the place of the one before. Under the shard's lock, while Queued.
+    /// Puts `waker` in the place of the one before. Under the shard's lock, while there is one.
     pub(crate) fn replace_waker(&self, waker: Waker) -> Waker {
         let old = self.take_waker();
         // SAFETY: as in `queue`; the old waker has just been moved out.
@@ -263,9 +286,10 @@ impl Entry {
 
     #[inline]
     fn take_waker(&self) -> Waker {
-        debug_assert!(self.state() == State::Queued, "there is no waker to take");
-        // SAFETY: the caller holds the lock and has seen Queued, so a waker is there; the caller
-        // overwrites it or changes the state before it lets go of the lock, so it is read once.
+        debug_assert!(matches!(self.state(), State::Queued | State::Kept), "there is no waker");
+        // SAFETY: the caller holds the lock and has seen Queued or Kept, so a waker is there; the
+        // caller overwrites it or changes the state before it lets go of the lock, so it is read
+        // once.
         self.waker.with(|own| unsafe { own.cast::<Waker>().read() })
     }
 

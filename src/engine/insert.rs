@@ -35,14 +35,26 @@ impl Engine {
         (claim, rest)
     }
 
+    /// Keeps the waker of a sleep that never ends, for its next deadline.
+    #[cold]
+    pub(crate) fn keep(&self, waker: Waker) -> Claim {
+        let (index, mut shard) = self.lock_home();
+        let claim = shard.keep(index, waker);
+        drop(shard);
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        // SAFETY: as in `arm`.
+        unsafe { claim.entry() }.set_alone(self.waits_alone(Caller::Sleep));
+        claim
+    }
+
     /// Queues a fired entry again.
     pub(crate) fn rearm(&self, entry: &Entry, due: Due, waker: Waker) -> Notify {
         let mut shard = self.shard_of(entry);
-        let notify = shard.rearm(entry, due, waker);
+        let notify = shard.rearm(entry, due, Some(waker));
         self.finish_insert(shard, entry, due, notify, Caller::Sleep)
     }
 
-    /// Files an entry anew if it is queued.
+    /// Files an entry anew if it is queued, and queues it if it was kept.
     #[inline]
     pub(crate) fn refile(&self, entry: &Entry, due: Due, caller: Caller) -> Notify {
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
@@ -85,16 +97,16 @@ impl Engine {
         self.notify(notify)
     }
 
-    /// Puts `waker` in the place of a queued entry's. False if the entry has fired meanwhile.
+    /// Puts `waker` in the place of an entry's. False if the entry has fired meanwhile.
     #[must_use]
     pub(crate) fn replace_waker(&self, entry: &Entry, waker: Waker) -> bool {
         let shard = self.shard_of(entry);
-        let queued = entry.state() == State::Queued;
+        let waits = !entry.state().is_out();
         // Whichever is no longer needed is dropped after the lock, as drops are foreign code.
-        let old = if queued { entry.replace_waker(waker) } else { waker };
+        let old = if waits { entry.replace_waker(waker) } else { waker };
         drop(shard);
         drop(old);
-        queued
+        waits
     }
 
     /// Takes an entry back, and then drops its waker: that is foreign code and may panic. Returns

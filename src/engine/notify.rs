@@ -1,6 +1,7 @@
 //! Whom a thread notifies once it has queued an entry: edge `alarm` from the side of an insert.
 
 use crate::engine::{DrivenBy, Engine, Entry};
+use crate::foreign::{Running, guarded};
 use crate::platform::IN_EVENT_LOOP;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 use crate::platform::OWN_WAITS;
@@ -113,5 +114,16 @@ impl Engine {
         // ORDERING: Relaxed; only decides whether a poll reads the clock itself.
         let parks_in_time = self.parks_in_time.load(Ordering::Relaxed);
         !IN_EVENT_LOOP && parks_in_time && self.alarm.is_set_for(deadline)
+    }
+
+    /// Fires one entry, if it is queued: a virtual clock has passed it before that, or there is no
+    /// driver for it.
+    #[cold]
+    pub(crate) fn fire_late(&self, entry: &Entry, now: Tick) {
+        let waker = self.shard_of(entry).fire(entry, now);
+        if let Some(waker) = waker {
+            let _running = Running::begin();
+            self.count_panics(u64::from(guarded(|| waker.wake()).is_none()));
+        }
     }
 }

@@ -158,14 +158,23 @@ impl Shard {
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
         entry.set_alone(false);
         entry.file_under(due, filed);
-        entry.queue(waker);
+        entry.queue(Some(waker));
         let claim = Claim::on(entry);
         self.counters.armed += 1;
         (claim, self.note_queued(due))
     }
 
-    /// Queues a fired entry again.
-    pub(crate) fn rearm(&mut self, entry: &Entry, due: Due, waker: Waker) -> Notify {
+    /// Hands out an entry that keeps `waker`, outside of the wheel.
+    pub(crate) fn keep(&mut self, index: u8, waker: Waker) -> Claim {
+        let key = self.wheel.entries.allocate(|| Entry::new(index));
+        let entry = self.wheel.entries.value(key);
+        entry.place.leave(key);
+        entry.keep(waker);
+        Claim::on(entry)
+    }
+
+    /// Queues a fired entry again, or a kept one with the waker that it has.
+    pub(crate) fn rearm(&mut self, entry: &Entry, due: Due, waker: Option<Waker>) -> Notify {
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
         if entry.is_alone() {
             return self.queue_alone(entry.place.key(), due, waker);
@@ -177,12 +186,11 @@ impl Shard {
         self.note_queued(due)
     }
 
-    /// Files a queued entry anew. A fired one stays as it is.
+    /// Files a queued entry anew. A fired one stays as it is, and a kept one is queued.
     #[inline]
     pub(crate) fn refile(&mut self, entry: &Entry, due: Due) -> Notify {
         if entry.state() != State::Queued {
-            entry.distrust_fire();
-            return Notify::NotEarliest(due.by);
+            return self.refile_unqueued(entry, due);
         }
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
         if entry.is_alone() {
@@ -197,19 +205,28 @@ impl Shard {
         self.note_queued(due)
     }
 
+    #[cold]
+    fn refile_unqueued(&mut self, entry: &Entry, due: Due) -> Notify {
+        if entry.state().is_out() {
+            entry.distrust_fire();
+            return Notify::NotEarliest(due.by);
+        }
+        if due.by == Tick::NEVER { Notify::Nothing } else { self.rearm(entry, due, None) }
+    }
+
     /// [`arm`](Self::arm) for one with a wait of the host's.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     pub(crate) fn arm_alone(&mut self, due: Due, waker: Waker) -> (Claim, Notify) {
         let key = self.wheel.entries.allocate(|| Entry::new(0));
         self.wheel.entries.value(key).set_alone(true);
-        let notify = self.queue_alone(key, due, waker);
+        let notify = self.queue_alone(key, due, Some(waker));
         (Claim::on(self.wheel.entries.value(key)), notify)
     }
 
     /// Files the entry where no turn comes to it, so that it counts, and is fired by its wait.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     #[inline(never)]
-    fn queue_alone(&mut self, key: NodeKey, due: Due, waker: Waker) -> Notify {
+    fn queue_alone(&mut self, key: NodeKey, due: Due, waker: Option<Waker>) -> Notify {
         let filed = self.wheel.insert(key, Tick::NEVER, Tick::NEVER);
         let entry = self.wheel.entries.value(key);
         entry.file_under(Due::at(due.by), filed);

@@ -7,7 +7,7 @@
 )))]
 use crate::engine::SharedEngine;
 use crate::engine::{DrivenBy, Engine, Entry, Kept, Stakes};
-use crate::foreign::{Running, guarded};
+use crate::foreign::guarded;
 #[cfg(not(any(
     target_os = "none",
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
@@ -95,11 +95,8 @@ impl Engine {
     #[cold]
     #[inline]
     fn catch_up(&self, entry: &Entry, due_by: Tick) {
-        let Some(now) = self.clock.moved_past(due_by) else { return };
-        let waker = self.shard_of(entry).fire(entry, now);
-        if let Some(waker) = waker {
-            let _running = Running::begin();
-            self.count_panics(u64::from(guarded(|| waker.wake()).is_none()));
+        if let Some(now) = self.clock.moved_past(due_by) {
+            self.fire_late(entry, now);
         }
     }
 }

@@ -60,9 +60,10 @@
 //!   - a turn fires: `fire_races_reset_to_earlier`
 //!   - the driver parks: `reset_to_earlier_races_park`,
 //!     `reset_to_earlier_races_park_beside_a_far_shard`, `less_tolerance_races_park`,
-//!     `a_smaller_share_races_park`
-//!   - it starts: (1)
-//!   - the last handle goes, it ends: `reset_to_earlier_races_close`
+//!     `a_smaller_share_races_park`, `a_reset_from_never_races_park`
+//!   - it starts: (1), `a_reset_from_never_that_cannot_start_the_driver_wakes_its_task`
+//!   - the last handle goes, it ends: `reset_to_earlier_races_close`,
+//!     `a_reset_from_never_races_close`
 //!   - a turn by hand: `turn_races_a_remote_reset_to_earlier`
 //!   - a virtual clock moves: `advance_races_reset`
 //! - **drop**
@@ -75,8 +76,9 @@
 //!   - a turn by hand: (2)
 //!   - a virtual clock moves: `advance_races_drop`
 //!
-//! 1. An entry is queued all the while, so the driver runs and does not end; what closing and
-//!    starting touch, this does not. That it is so for a reset, `reset_to_earlier_races_close` has.
+//! 1. Unless the deadline was never, an entry is queued all the while, so the driver runs and does
+//!    not end; what closing and starting touch, this does not. That it is so for a reset,
+//!    `reset_to_earlier_races_close` has.
 //! 2. A turn by hand fires by the same code as the driver's thread, and differs from it only in the
 //!    thing it waits for. These never end its wait.
 //! 3. Wakes nobody, and the driver waits for nothing that it changes.

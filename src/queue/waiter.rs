@@ -51,7 +51,7 @@ impl Waiter {
         if !self.waiting || deadline >= armed.saturating_add(self.sleep.tolerance()) {
             return;
         }
-        // With nothing to wait for, the sleep holds no waker.
+        // The sleep of an empty queue has no waker.
         if armed == Tick::NEVER || self.clock().has_passed(deadline) {
             self.wake();
         } else if deadline < armed {

@@ -341,8 +341,9 @@ impl Timer {
     ///
     /// # Details
     ///
-    /// A timer that has fired is in the list until its future is polled or dropped. Takes one lock
-    /// of the timer, as do all arms, resets and cancels with this feature.
+    /// A timer that has fired is in the list until its future is polled or dropped. So is a sleep
+    /// that never ends, once it was polled. Takes one lock of the timer, as do all arms, resets and
+    /// cancels with this feature.
     #[cfg(all(feature = "pending", not(target_os = "none")))]
     #[cfg_attr(docsrs, doc(cfg(feature = "pending")))]
     pub fn pending(&self) -> Vec<Pending> {
@@ -369,7 +370,8 @@ impl Timer {
         WallSleep::new(self.never(), target)
     }
 
-    /// Returns a [`Sleep`] that never ends, unless it is [reset](Sleep::reset) to a deadline.
+    /// Returns a [`Sleep`] that never ends, unless it is [reset](Sleep::reset) to a deadline. A
+    /// reset wakes the task that has polled it, at that deadline. Until then it needs no driver.
     ///
     /// # Examples
     ///

@@ -29,6 +29,23 @@ fn a_driver_ends_when_it_is_asked_to_and_the_next_sleep_starts_another() {
     eventually("what was there before may be armed", || has_thread("asked-to-end"));
 }
 
+/// Neither starts a driver nor keeps one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_polled_sleep_that_never_ends_needs_no_driver() {
+    let timer = named("never-asked-for");
+    let counter = Counter::new();
+    let mut never = timer.never();
+    assert!(poll_with(&mut never, &counter.clone().into()).is_pending());
+    assert!(poll_with(&mut never, &counter.clone().into()).is_pending());
+    assert!(!has_thread("never-asked-for"));
+    pollster::block_on(timer.sleep(ms(1)));
+    assert_eq!(timer.end_driver(), Ok(()));
+    eventually("it is gone", || !has_thread("never-asked-for"));
+    never.reset_after(ms(1));
+    eventually("it is woken", || counter.wakes() == 1);
+}
+
 #[test]
 fn a_driver_with_armed_timers_runs_on_and_says_how_many_there_are() {
     let timer = named("busy");

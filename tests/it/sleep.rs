@@ -237,17 +237,53 @@ fn a_sleep_that_never_ends_is_never_armed() {
     let (timer, clock) = virtual_timer();
     let mut sleep = timer.never();
     assert!(poll(&mut sleep).is_pending() && !sleep.is_elapsed());
-    assert_eq!(clock.pending(), 0);
+    assert_eq!((clock.pending(), timer.stats().armed), (0, 0));
+    sleep.set_tolerance(SECOND);
+    sleep.reset_after(Duration::MAX);
     clock.advance(Duration::MAX);
     assert!(poll(&mut sleep).is_pending() && !sleep.is_elapsed());
+    assert_eq!((clock.pending(), timer.stats().armed), (0, 0));
+}
 
-    let (timer, clock) = virtual_timer();
-    let mut sleep = timer.never();
-    assert!(poll(&mut sleep).is_pending());
-    sleep.reset_after(SECOND);
-    assert!(poll(&mut sleep).is_pending());
-    clock.advance(SECOND);
-    assert!(poll(&mut sleep).is_ready());
+#[test]
+fn a_polled_sleep_that_never_ended_is_woken_once_it_is_reset() {
+    for tolerance in [Duration::ZERO, SECOND] {
+        let (timer, clock) = virtual_timer();
+        let [first, last] = [(); 2].map(|()| Counter::new());
+        let mut sleep = timer.never().with_tolerance(tolerance);
+        for counter in [&first, &last, &last] {
+            assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+        }
+        assert_eq!(Arc::strong_count(&first), 1, "another has its place");
+        sleep.reset_after(SECOND);
+        assert_eq!((clock.pending(), timer.stats().armed), (1, 1));
+        clock.advance(SECOND + tolerance);
+        assert_eq!((first.wakes(), last.wakes()), (0, 1));
+        assert!(poll(&mut sleep).is_ready());
+        // Also if that is not ahead.
+        sleep.reset_after(Duration::MAX);
+        assert!(poll_with(&mut sleep, &Waker::from(last.clone())).is_pending());
+        sleep.reset(clock.now() - 2 * SECOND);
+        assert_eq!(last.wakes(), 2);
+    }
+}
+
+#[test]
+fn a_sleep_that_never_ends_lets_its_waker_go() {
+    let (timer, _clock) = virtual_timer();
+    let counter = Counter::new();
+    let mut sleeps = [(); 3].map(|()| timer.never());
+    for sleep in &mut sleeps {
+        assert!(poll_with(sleep, &Waker::from(counter.clone())).is_pending());
+    }
+    assert_eq!(Arc::strong_count(&counter), 4);
+    let [dropped, mut cancelled, called] = sleeps;
+    drop(dropped);
+    assert!(!cancelled.cancel(), "it had no deadline");
+    let callback = called.call(|| {});
+    assert_eq!((Arc::strong_count(&counter), counter.wakes()), (1, 0));
+    assert!(callback.is_pending());
+    assert_eq!(timer.stats().armed, 0);
 }
 
 #[test]
@@ -418,10 +454,10 @@ fn a_cancel_says_whether_it_was_in_time() {
         assert!(sleep.cancel());
         assert!(!sleep.cancel(), "it has no deadline any more");
         assert_eq!((sleep.deadline(), sleep.remaining()), (timer.never().deadline(), None));
-        assert!(poll_with(sleep, &waker).is_pending());
     }
-    assert_eq!((clock.pending(), clock.advance(hour), counter.wakes()), (0, 0, 0));
     assert_eq!(Arc::strong_count(&counter), 2, "the sleeps have let go of it");
+    assert!(sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()));
+    assert_eq!((clock.pending(), clock.advance(hour), counter.wakes()), (0, 0, 0));
     sleeps[0].reset_after(SECOND);
     clock.block_on(&mut sleeps[0]);
     assert!(!sleeps[0].cancel(), "it has completed");

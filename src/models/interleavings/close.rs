@@ -70,6 +70,24 @@ fn an_insert_beside_one_that_cannot_start_the_driver_races_its_end() {
     });
 }
 
+/// A sleep that was polled while it had no deadline does not keep the driver, which its reset may
+/// still see. Oracle: deadlock.
+#[test]
+fn a_reset_from_never_races_close() {
+    check(|| {
+        let harness = Harness::new(1);
+        let (far, mover) = (harness.far_timer(), harness.clock_mover());
+        let (mut sleep, signal) = (harness.timer.never(), Signal::new());
+        assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+        drop(harness);
+        drop(far);
+        sleep.reset_to(at(5));
+        mover.advance(5);
+        signal.wait();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
+    });
+}
+
 /// The driver ends while a deadline that was cancelled is still its shard's earliest.
 fn rearm_after_cancel(shards: usize, index: usize) {
     let harness = Harness::new(shards);

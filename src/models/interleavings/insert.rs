@@ -247,6 +247,26 @@ fn a_rearm_from_another_shard_races_park() {
     });
 }
 
+/// It was polled while it had no deadline, in another shard, so the reset is an insert there.
+/// Oracle: deadlock.
+#[test]
+fn a_reset_from_never_races_park() {
+    check(|| {
+        let harness = Harness::new(2);
+        let far = harness.far_timer();
+        set_thread_index(1);
+        let (mut sleep, signal) = (harness.timer.never(), Signal::new());
+        assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+        set_thread_index(0);
+        sleep.reset_to(at(5));
+        let clock = clock(&harness, [5]);
+        signal.wait();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
+        clock.join().unwrap();
+        drop(far);
+    });
+}
+
 /// The driver has a deadline to park for; this moves it forward.
 fn reset_to_earlier(harness: &Harness) {
     let (mut sleep, signal) = harness.armed(1_000);

@@ -186,3 +186,26 @@ fn a_driver_that_could_not_be_started_is_tried_for_again() {
         assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
     });
 }
+
+/// There is no driver, and a sleep that was polled while it had no deadline needs none. Its reset
+/// cannot start one. Oracle: the task is woken, its poll panics, and the next one tries again;
+/// deadlock.
+#[test]
+fn a_reset_from_never_that_cannot_start_the_driver_wakes_its_task() {
+    check(|| {
+        let harness = Harness::new(1);
+        let (mut sleep, signal) = (harness.timer.never(), Signal::new());
+        refuse_threads(true);
+        for _ in 0..2 {
+            assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+        }
+        sleep.reset_to(at(5));
+        signal.wait();
+        assert_eq!(quietly(|| poll(&mut sleep, &signal)), None);
+        refuse_threads(false);
+        assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+        harness.advance(5);
+        signal.wait();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
+    });
+}

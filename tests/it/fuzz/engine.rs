@@ -178,6 +178,8 @@ impl Drop for Signal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Unarmed,
+    /// Polled while it had no deadline: the next arms it.
+    Kept,
     /// Armed, and so many deadlines had been set before.
     Queued(u64),
     /// Taken out of the wheel to be woken.
@@ -570,7 +572,9 @@ fn poll(slot: usize, signal: Option<Arc<Signal>>) {
             world.fired += u64::from(queued);
             return (waker, old, Poll::Ready(()));
         }
-        if !queued && (deadline != NEVER || slot.state == State::Fired) {
+        if !queued && deadline == NEVER && slot.state != State::Fired {
+            slot.state = State::Kept;
+        } else if !queued {
             slot.state = State::Queued(order);
             world.armed += 1;
         }
@@ -613,12 +617,15 @@ fn change(
         let slot = world.slots[slot].as_mut().expect("borrowed from there");
         slot.window = window;
         slot.ahead = window.end() > now;
-        let armed = matches!(slot.state, State::Queued(_) | State::Fired);
+        let is_kept = slot.state == State::Kept && window.deadline != NEVER;
+        let armed = is_kept || matches!(slot.state, State::Queued(_) | State::Fired);
         slot.state = match slot.state {
             State::Queued(_) => State::Queued(order),
+            State::Kept if is_kept => State::Queued(order),
             State::Completed if change == Change::Reset => State::Unarmed,
             state => state,
         };
+        world.armed += u64::from(is_kept);
         // Within a call that moves the clock, it is left to that call: it goes by order.
         let left = world.frames.iter().any(|frame| frame.call == Call::Move);
         if armed && !slot.ahead && !left { Call::Reset } else { Call::Quiet }
