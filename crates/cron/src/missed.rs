@@ -16,7 +16,7 @@ use std::time::Duration;
 /// ```
 /// use std::time::{Duration, SystemTime};
 ///
-/// use tourbillon_cron::{Cron, Missed, Schedule as _};
+/// use tourbillon_cron::{Cron, Missed, Ticks};
 /// use tourbillon::Timer;
 /// use tourbillon::virtual_time::VirtualClock;
 ///
@@ -30,7 +30,7 @@ use std::time::Duration;
 ///     let clock = VirtualClock::new();
 ///     clock.set_wall(SystemTime::UNIX_EPOCH);
 ///     let timer = Timer::builder().virtual_clock(&clock).build()?;
-///     let mut ticks = Cron::parse("@hourly", "UTC")?.ticks().with_timer(&timer).missed(policy);
+///     let mut ticks = Ticks::with_timer(Cron::parse("@hourly", "UTC")?, &timer).missed(policy);
 ///     clock.suspend(minutes(320));
 ///     for (hour, missed) in expected {
 ///         let tick = clock.block_on(ticks.tick()).unwrap();

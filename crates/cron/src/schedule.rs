@@ -3,6 +3,7 @@
 use std::iter::FusedIterator;
 use std::sync::Arc;
 
+use tourbillon::Timer;
 use tourbillon::time::SystemTime;
 
 use crate::ticks::Ticks;
@@ -56,7 +57,7 @@ pub trait Schedule {
     where
         Self: Sized,
     {
-        Ticks::new(self)
+        Ticks::with_timer(self, &Timer::current())
     }
 }
 

@@ -49,8 +49,8 @@ impl Tick {
 
 /// A stream of the occurrences of a [`Schedule`], each as soon as the wall clock shows its time.
 ///
-/// Made by [`Schedule::ticks`]. It begins with the first occurrence after it was made, and ends
-/// with the schedule.
+/// Made by [`Schedule::ticks`] or [`with_timer`](Self::with_timer). It begins with the first
+/// occurrence after it was made, and ends with the schedule.
 ///
 /// # Guarantees
 ///
@@ -81,14 +81,14 @@ impl Tick {
 /// ```
 /// use std::time::{Duration, SystemTime};
 ///
-/// use tourbillon_cron::{Cron, Schedule as _};
+/// use tourbillon_cron::{Cron, Ticks};
 /// use tourbillon::Timer;
 /// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let clock = VirtualClock::new();
 /// clock.set_wall(SystemTime::UNIX_EPOCH);
 /// let timer = Timer::builder().virtual_clock(&clock).build()?;
-/// let mut noons = Cron::parse("0 12 * * *", "UTC")?.ticks().with_timer(&timer);
+/// let mut noons = Ticks::with_timer(Cron::parse("0 12 * * *", "UTC")?, &timer);
 ///
 /// let tick = clock.block_on(noons.tick()).unwrap();
 /// let noon = SystemTime::UNIX_EPOCH + Duration::from_secs(12 * 3600);
@@ -101,7 +101,6 @@ pub struct Ticks<S> {
     timer: Timer,
     policy: Missed,
     on_time: Duration,
-    was_polled: bool,
     /// The first occurrence that is neither delivered nor given up; `None` at the end.
     next: Option<SystemTime>,
     /// Ends at `next`, while there is no backlog.
@@ -124,36 +123,22 @@ struct Backlog {
 }
 
 impl<S: Schedule> Ticks<S> {
-    pub(crate) fn new(schedule: S) -> Self {
-        let timer = Timer::current();
+    /// Makes the stream of a schedule by the wall clock of `timer`; see [`Schedule::ticks`] for the
+    /// current timer's.
+    pub fn with_timer(schedule: S, timer: &Timer) -> Self {
         let now = timer.wall_now();
-        Self {
+        let mut ticks = Self {
             next: None,
             sleep: timer.sleep_until_wall(now),
             schedule,
-            timer,
+            timer: timer.clone(),
             policy: Missed::default(),
             on_time: ON_TIME,
-            was_polled: false,
             backlog: None,
             missed: 0,
-        }
-        .restarted(now)
-    }
-
-    /// Uses `timer` and its wall clock instead of the current one, and begins with the next
-    /// occurrence.
-    ///
-    /// # Panics
-    ///
-    /// If the stream was polled before.
-    #[track_caller]
-    pub fn with_timer(mut self, timer: &Timer) -> Self {
-        assert!(!self.was_polled, "the timer is changed after the first poll");
-        let now = timer.wall_now();
-        self.timer = timer.clone();
-        self.sleep = timer.sleep_until_wall(now);
-        self.restarted(now)
+        };
+        ticks.restart(now);
+        ticks
     }
 
     /// Sets the policy for missed occurrences; [`Missed::Coalesce`] by default.
@@ -186,15 +171,17 @@ impl<S: Schedule> Ticks<S> {
         self
     }
 
-    /// Begins with the first occurrence after `time`, in the past or in the future. With the time
-    /// of the last recorded run, occurrences since then count as missed.
+    /// Continues with the first occurrence after `time`, in the past or in the future, even if it
+    /// was delivered before. Forgets missed occurrences.
     ///
     /// # Examples
+    ///
+    /// With the time of the last recorded run, occurrences since then count as missed:
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
     ///
-    /// use tourbillon_cron::{Cron, Schedule as _};
+    /// use tourbillon_cron::{Cron, Ticks};
     /// use tourbillon::Timer;
     /// use tourbillon::virtual_time::VirtualClock;
     ///
@@ -202,8 +189,8 @@ impl<S: Schedule> Ticks<S> {
     /// clock.set_wall(SystemTime::UNIX_EPOCH + Duration::from_secs(10 * 86_400 + 5));
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
     /// let last_run = SystemTime::UNIX_EPOCH + Duration::from_secs(7 * 86_400);
-    /// let daily = Cron::parse("@daily", "UTC")?;
-    /// let mut ticks = daily.ticks().with_timer(&timer).restarted(last_run);
+    /// let mut ticks = Ticks::with_timer(Cron::parse("@daily", "UTC")?, &timer);
+    /// ticks.restart(last_run);
     ///
     /// // At once, for three days.
     /// let tick = clock.block_on(ticks.tick()).unwrap();
@@ -211,28 +198,19 @@ impl<S: Schedule> Ticks<S> {
     /// assert_eq!(tick.missed(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn restarted(mut self, time: SystemTime) -> Self {
-        self.restart(time);
-        self
-    }
-
-    /// Continues with the first occurrence after `time`, even if it was delivered before, and
-    /// forgets missed occurrences.
-    ///
-    /// # Examples
     ///
     /// After a clock was set back by years:
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
     ///
-    /// use tourbillon_cron::{Cron, Schedule as _};
+    /// use tourbillon_cron::{Cron, Ticks};
     /// use tourbillon::Timer;
     /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
-    /// let mut ticks = Cron::parse("@daily", "UTC")?.ticks().with_timer(&timer);
+    /// let mut ticks = Ticks::with_timer(Cron::parse("@daily", "UTC")?, &timer);
     ///
     /// clock.set_wall(SystemTime::UNIX_EPOCH);
     /// ticks.restart(timer.wall_now());
@@ -268,7 +246,6 @@ impl<S: Schedule> Ticks<S> {
     /// # Ok::<(), tourbillon_cron::ParseError>(())
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Option<Tick>> {
-        self.was_polled = true;
         let mut asked = 0;
         while let Some(next) = self.next {
             let Some(backlog) = self.backlog else {

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
-use tourbillon_cron::{Cron, Schedule};
+use tourbillon_cron::{Cron, Schedule, Ticks};
 
 use super::{shown, utc};
 use crate::support::{SECOND, virtual_timer};
@@ -346,7 +346,7 @@ fn check(walk: &Walk, random: &mut Random) {
         if expected.len() <= 2000 {
             let (timer, clock) = virtual_timer();
             clock.set_wall(before);
-            let mut ticks = cron.ticks().with_timer(&timer);
+            let mut ticks = Ticks::with_timer(cron, &timer);
             for at in &expected {
                 let tick = clock.block_on(ticks.tick()).expect("a tick");
                 assert_eq!((tick.scheduled(), tick.woke(), tick.missed()), (*at, *at, 0));

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use futures::Stream;
-use tourbillon_cron::{Cron, Schedule, Tick, Ticks};
+use tourbillon_cron::{Cron, Tick, Ticks};
 
 use super::files::Entry;
 
@@ -19,11 +19,11 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// `set` chooses the options of the streams.
-    pub(crate) fn new(entries: &[Arc<Entry>], set: impl Fn(Ticks<Cron>) -> Ticks<Cron>) -> Self {
+    /// `ticks` makes the streams.
+    pub(crate) fn new(entries: &[Arc<Entry>], ticks: impl Fn(Cron) -> Ticks<Cron>) -> Self {
         let job = |entry: &Arc<Entry>| {
             let cron = entry.job.when.clone()?;
-            Some((Arc::clone(entry), set(cron.ticks())))
+            Some((Arc::clone(entry), ticks(cron)))
         };
         Self { jobs: entries.iter().filter_map(job).collect() }
     }

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use jiff::tz::TimeZone;
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
-use tourbillon_cron::Schedule;
+use tourbillon_cron::{Schedule, Ticks};
 
 use super::due::Due;
 use super::files::Entry;
@@ -55,7 +55,7 @@ pub(crate) fn dry_run(jobs: &[Arc<Entry>], from: SystemTime) -> io::Result<()> {
     let clock = VirtualClock::new();
     clock.set_wall(from);
     let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
-    let mut due = Due::new(jobs, |ticks| ticks.with_timer(&timer));
+    let mut due = Due::new(jobs, |cron| Ticks::with_timer(cron, &timer));
 
     let start = Instant::now();
     let end = from + YEAR;

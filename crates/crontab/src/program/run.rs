@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use async_signal::Signal;
 use futures::{Stream, StreamExt};
 use tourbillon::Timer;
-use tourbillon_cron::{Missed, Tick, ZoneData};
+use tourbillon_cron::{Missed, Tick, Ticks, ZoneData};
 
 use super::due::Due;
 use super::files::{Entry, Files};
@@ -54,7 +54,7 @@ impl Runner {
     /// Reads the files, and starts the jobs for the start.
     pub(crate) fn new(files: Files, policy: Missed, timer: &Timer, log: Log) -> Self {
         let now = timer.wall_now();
-        let due = Due::new(&[], |ticks| ticks);
+        let due = Due::new(&[], |cron| Ticks::with_timer(cron, timer));
         let (timer, last) = (timer.clone(), (now, timer.now()));
         let jobs = Jobs::new();
         let (looked, latest, wake_ups) = (false, now, 0);
@@ -127,8 +127,10 @@ impl Runner {
             self.zones = zones;
         }
         self.log.tell(format_args!("{} jobs", load.jobs.len()));
-        self.due = Due::new(&load.jobs, |ticks| {
-            ticks.with_timer(&self.timer).missed(self.policy).restarted(from)
+        self.due = Due::new(&load.jobs, |cron| {
+            let mut ticks = Ticks::with_timer(cron, &self.timer).missed(self.policy);
+            ticks.restart(from);
+            ticks
         });
         load.jobs
     }
