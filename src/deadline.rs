@@ -166,6 +166,22 @@ impl Deadline {
         self.remaining(now).map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
     }
 
+    /// The deadline of a request that was received at `now` with so many milliseconds left, as
+    /// [`to_millis`](Self::to_millis) counts them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use tourbillon::deadline::Deadline;
+    ///
+    /// let now = Instant::now();
+    /// assert_eq!(Deadline::from_millis(250, now).to_millis(now), Some(250));
+    /// ```
+    pub fn from_millis(millis: u64, now: Instant) -> Self {
+        Self::after(now, Duration::from_millis(millis))
+    }
+
     /// Reads milliseconds in decimal digits, from a header that was received at `now`. A zero has
     /// passed already.
     ///
@@ -176,19 +192,19 @@ impl Deadline {
     /// # Examples
     ///
     /// ```
-    /// use std::time::{Duration, Instant};
+    /// use std::time::Instant;
     /// use tourbillon::deadline::Deadline;
     ///
     /// let now = Instant::now();
     /// let deadline = Deadline::parse_millis("250", now)?;
-    /// assert_eq!(deadline, Deadline::after(now, Duration::from_millis(250)));
+    /// assert_eq!(deadline, Deadline::from_millis(250, now));
     /// assert!(Deadline::parse_millis("0.25", now).is_err());
     /// # Ok::<_, tourbillon::deadline::ParseDeadlineError>(())
     /// ```
     pub fn parse_millis(value: impl AsRef<[u8]>, now: Instant) -> Result<Self, ParseDeadlineError> {
         let malformed = ParseDeadlineError { expected: "a number of milliseconds" };
         let millis = number(value.as_ref()).ok_or(malformed)?;
-        Ok(Self::after(now, Duration::from_millis(millis)))
+        Ok(Self::from_millis(millis, now))
     }
 }
 

@@ -58,7 +58,7 @@ use std::task::{Context, Poll};
 use quinn_0_11::{AsyncTimer, Runtime};
 
 use crate::sleep::Sleep;
-use crate::sync::StdArc;
+use crate::sync::StdArc as Arc;
 use crate::time::Instant;
 use crate::timer::Timer;
 
@@ -97,7 +97,7 @@ impl AsyncTimer for Sleep {
 /// ```
 #[derive(Debug)]
 pub struct WithTimer {
-    runtime: StdArc<dyn Runtime>,
+    runtime: Arc<dyn Runtime>,
     timer: Timer,
 }
 
@@ -106,7 +106,7 @@ impl WithTimer {
     ///
     /// On a [`VirtualClock`](crate::virtual_time::VirtualClock) quinn's time is virtual too. The
     /// network's is not: moving the clock while datagrams are in flight makes them late or lost.
-    pub fn new(runtime: StdArc<dyn Runtime>, timer: &Timer) -> Self {
+    pub fn new(runtime: Arc<dyn Runtime>, timer: &Timer) -> Self {
         Self { runtime, timer: timer.clone() }
     }
 }
@@ -126,7 +126,7 @@ impl Runtime for WithTimer {
     fn wrap_udp_socket(
         &self,
         socket: std::net::UdpSocket,
-    ) -> std::io::Result<StdArc<dyn quinn_0_11::AsyncUdpSocket>> {
+    ) -> std::io::Result<Arc<dyn quinn_0_11::AsyncUdpSocket>> {
         self.runtime.wrap_udp_socket(socket)
     }
 

@@ -48,6 +48,7 @@ proptest! {
         let millis = deadline.to_millis(now).unwrap();
         prop_assert!(ms(millis) <= limit && limit - ms(millis) < ms(1));
         let received = Deadline::parse_millis(millis.to_string(), now).unwrap();
+        prop_assert_eq!(received, Deadline::from_millis(millis, now));
         prop_assert_eq!(received.remaining(now), Some(ms(millis)));
     }
 
