@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tourbillon_durable::store::{
-    Batch, Beat, Claimed, End, Finished, Heard, Inserted, Listening, NewTimer, Scan, Store,
-    TimerQuery, Waiting, Window,
+use tourbillon_durable::store::calls::{
+    Batch, Beat, Claimed, Heard, Listening, Scan, Waiting, Window,
 };
+use tourbillon_durable::store::{End, Finished, Inserted, NewTimer, Store, TimerQuery};
 use tourbillon_durable::{Lease, StoreError};
 
 use crate::Result as Outcome;
@@ -178,6 +178,8 @@ impl Tap {
         Ok(self.store().finish(lease, &[end])?.remove(0))
     }
 }
+
+impl tourbillon_durable::store::calls::Sealed for Tap {}
 
 impl Store for Tap {
     fn connect(&self) -> Result<Box<dyn Store>> {

@@ -72,6 +72,7 @@
 //! longer than a few seconds for a lock or for the network.
 
 #[cfg(feature = "conformance")]
+#[doc(hidden)]
 pub mod conformance;
 mod forward;
 mod memory;
@@ -86,7 +87,6 @@ pub mod sqlite;
 mod types;
 mod views;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use forward::forward;
@@ -103,51 +103,71 @@ use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
 pub use query::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
 pub use types::{
-    Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, End, Filled, Finished,
-    Held, How, Inserted, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Past,
-    Promoted, Reschedule, Scan, ScheduleRow, Skip, Timer, TimerUpdate, Unfinished, Upcoming,
-    Waiting, Window,
+    End, Finished, How, Inserted, Named, NewTimer, NodeInfo, ScheduleRow, Timer, TimerUpdate,
 };
 pub use views::{Hits, NameState, Search, Tally, TallyOf};
 
+pub(crate) use self::calls::*;
 pub use crate::wall::Wall;
-
-/// Message to a [listener](Store::listen).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Notice {
-    /// Others have put timers into these shards that are due soon.
-    Due(Shards),
-    /// The connection that listens is lost or refused. The store connects anew; until then no
-    /// notice arrives.
-    Deaf,
-}
-
-/// Function that a store calls with each notice.
-pub type Heard = Arc<dyn Fn(Notice) + Send + Sync>;
-
-/// Guard of a [subscription](Store::listen). Dropped, it ends.
-pub type Listening = Box<dyn Send + Sync>;
 
 /// Result of every call.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
+/// Arguments and answers that only the calls of a store have. They are public for the stores of
+/// this repository that stand around another one, and may change at any time.
+#[doc(hidden)]
+pub mod calls {
+    use std::sync::Arc;
+
+    use crate::id::Shards;
+
+    pub use super::types::{
+        Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, Filled, Held,
+        Maintained, ManualRun, NewOccurrence, Past, Promoted, Reschedule, Scan, Skip, Unfinished,
+        Upcoming, Waiting, Window,
+    };
+
+    /// Seals [`Store`](super::Store).
+    pub trait Sealed {}
+
+    /// Message to a [listener](super::Store::listen).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Notification {
+        /// Others have put timers into these shards that are due soon.
+        Due(Shards),
+        /// The connection that listens is lost or refused. The store connects anew; until then no
+        /// notice arrives.
+        Deaf,
+    }
+
+    /// Function that a store calls with each notice.
+    pub type Heard = Arc<dyn Fn(Notification) + Send + Sync>;
+
+    /// Guard of a [subscription](super::Store::listen). Dropped, it ends.
+    pub type Listening = Box<dyn Send + Sync>;
+}
+
 /// One connection to a database of timers. All calls block.
 ///
-/// The [module](self) describes rules common to all calls. Every store passes the same conformance
-/// suite.
-pub trait Store: Send {
+/// [`Memory`], `Sqlite` and `Postgres` are stores. The trait is sealed, and its calls are not part
+/// of the API. The [module](self) describes rules common to all calls. Every store passes the same
+/// conformance suite.
+pub trait Store: Send + Sealed {
     /// A further connection to the same database.
+    #[doc(hidden)]
     fn connect(&self) -> Result<Box<dyn Store>>;
 
     /// Closes the connection until the next call needs one. A store that is kept only to make
     /// others by [`connect`](Self::connect) then holds none.
+    #[doc(hidden)]
     fn disconnect(&mut self) {}
 
     /// Returns the PostgreSQL schema that the tables are in, for writes in transactions of callers;
     /// `None` if they are in none.
     ///
     /// A store around another one passes it on.
+    #[doc(hidden)]
     fn schema(&self) -> Option<&str> {
         None
     }
@@ -157,6 +177,7 @@ pub trait Store: Send {
     ///
     /// A store repeats such a statement by itself, or returns
     /// [`Conflict`](crate::StoreErrorKind::Conflict).
+    #[doc(hidden)]
     fn lock_timeouts(&mut self) -> u64 {
         0
     }
@@ -166,6 +187,7 @@ pub trait Store: Send {
     ///
     /// Does not wait for the database. Nothing may rest on it: a call may be late, made twice, made
     /// for nothing, or never made.
+    #[doc(hidden)]
     fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
         let _ = heard;
         Ok(None)
@@ -176,12 +198,14 @@ pub trait Store: Send {
     ///
     /// The notice is a separate call, after the inserts, and one call for all of them: a notice in
     /// a transaction may make other transactions wait for its commit.
+    #[doc(hidden)]
     fn notify(&mut self, shards: Shards) -> Result<bool> {
         let _ = shards;
         Ok(false)
     }
 
     /// The database's clock.
+    #[doc(hidden)]
     fn now(&mut self) -> Result<Time>;
 
     // Nodes.
@@ -193,15 +217,18 @@ pub trait Store: Send {
     /// carried out late, it cannot end a newer life.
     ///
     /// Stores keep the epoch of a node that died for at least a day.
+    #[doc(hidden)]
     fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>>;
 
     /// Moves the end of the lease to `span` from now; `None` if the node does not live under it.
     ///
     /// A lease past its end whose row is still there is moved too: nobody has noticed.
+    #[doc(hidden)]
     fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>>;
 
     /// Ends the node's life, and makes its running timers pending, in one transaction. Does nothing
     /// if the node does not live under this lease.
+    #[doc(hidden)]
     fn leave(&mut self, lease: Lease) -> Result<()>;
 
     /// Maintains the cluster: any node may call it, and it remembers nothing:
@@ -220,6 +247,7 @@ pub trait Store: Send {
     ///
     /// Each may be a transaction of its own. At most a few thousand timers are changed at a time:
     /// if there may be more, `more` says so.
+    #[doc(hidden)]
     fn maintain(&mut self) -> Result<Maintained>;
 
     /// Chooses the [front](self#lanes) of each of these lanes, and returns the new fronts.
@@ -228,9 +256,11 @@ pub trait Store: Send {
     /// claimed waits again if a waiting timer is scheduled before it; it may stay if another
     /// transaction has locked it. The answer names no timer for a lane whose front stays. `lanes`
     /// has at most 1,000 entries.
+    #[doc(hidden)]
     fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>>;
 
     /// The nodes that live, in the order of their ids.
+    #[doc(hidden)]
     fn nodes(&mut self) -> Result<Vec<NodeInfo>>;
 
     // Timers.
@@ -246,6 +276,7 @@ pub trait Store: Send {
     /// and nothing is inserted twice. That needs the earlier call to be carried out before this one
     /// or never: a store whose server may be at it still when the answer is lost has that server
     /// give up first.
+    #[doc(hidden)]
     fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>>;
 
     /// Returns pending timers that are due until `ahead` from now, ordered by `(due, id)`: of the
@@ -262,6 +293,7 @@ pub trait Store: Send {
     /// The answer must come from an index on the kind and `due`: for each kind it reads the timers
     /// that are due first, up to `kind_limit` pending timers of the shards, however many others are
     /// due.
+    #[doc(hidden)]
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window>;
 
     /// Returns the attempts that run under `lease`, of timers after `after` in the order of
@@ -269,6 +301,7 @@ pub trait Store: Send {
     ///
     /// A store may answer for a part of them, and says where the next begins: a long backlog then
     /// holds up no other call of the connection.
+    #[doc(hidden)]
     fn held(&mut self, lease: Lease, after: Option<(Time, TimerId)>) -> Result<Held>;
 
     /// Claims each of `timers` that is pending and due by now, if the node lives under that lease:
@@ -278,6 +311,7 @@ pub trait Store: Send {
     /// A timer that it does not return is not pending, or not due, or not there. A timer is
     /// returned by one claim only. A store may leave out timers that another transaction has
     /// locked. `timers` has no duplicates, is sorted, and has 1,000 at most.
+    #[doc(hidden)]
     fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed>;
 
     /// Ends attempts. Each applies only if the timer is running under `lease` with that `attempt`;
@@ -286,11 +320,13 @@ pub trait Store: Send {
     /// Repeated after a lost answer, [`How::Done`] says [`Finished::Accepted`] again if the record
     /// in the history is of this timer, attempt and node. The others say [`Finished::Fenced`].
     /// `ends` has each timer once, and 1,000 at most.
+    #[doc(hidden)]
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>>;
 
     /// [`finish`](Self::finish), then [`claim`](Self::claim), in one transaction where that is
     /// cheaper. If the error is not [`Uncertain`](crate::StoreErrorKind::Uncertain), and it was one
     /// transaction, neither happened; callers repeat the first and forget the second.
+    #[doc(hidden)]
     fn finish_and_claim(&mut self, batch: &Batch<'_>) -> Result<(Vec<Finished>, Claimed)> {
         let finished = self.finish(batch.lease, batch.ends)?;
         Ok((finished, self.claim(batch.lease, batch.timers)?))
@@ -299,6 +335,7 @@ pub trait Store: Send {
     /// Takes a pending timer back, queued ones included, and records it as
     /// [cancelled](crate::Reason::Cancelled), with its detail.
     /// Once this says [`Cancelled`](TimerUpdate::Done), no attempt starts.
+    #[doc(hidden)]
     fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate>;
 
     /// Gives a pending timer that belongs to no schedule another time: `scheduled_for = to`, and
@@ -313,6 +350,7 @@ pub trait Store: Send {
     ///
     /// At [`Time::NEVER`] the timer is held: nothing claims it, and [`maintain`](Self::maintain)
     /// leaves it alone, until it is given another time.
+    #[doc(hidden)]
     fn reschedule(&mut self, reschedule: &Reschedule<'_>) -> Result<TimerUpdate>;
 
     /// Changes the detail that the last attempt of a pending timer left, and the time of the next
@@ -323,9 +361,11 @@ pub trait Store: Send {
     /// [`Running`](TimerUpdate::Running) if only the number differs because another attempt runs. A
     /// stopped timer is [`Gone`](TimerUpdate::Gone). Increments the version. A timer that waits in
     /// a lane, or in the queue of its schedule, keeps waiting.
+    #[doc(hidden)]
     fn amend(&mut self, amendment: &Amendment<'_>) -> Result<TimerUpdate>;
 
     /// The timer without a schedule that has this name.
+    #[doc(hidden)]
     fn find(&mut self, name: &str) -> Result<Option<Timer>>;
 
     /// Returns the holders of these names, in the order of the names, and the time.
@@ -333,6 +373,7 @@ pub trait Store: Send {
     /// Looks for a schedule before a timer, and for a timer before the records: so it finds
     /// whatever exists during the whole call. The default asks for each name by itself; a store
     /// overrides it to ask for all in one statement.
+    #[doc(hidden)]
     fn named(&mut self, names: &[&str]) -> Result<(Time, Vec<Named>)> {
         let find = |name: &&str| {
             let (_, schedule) = self.schedule(name)?;
@@ -358,22 +399,27 @@ pub trait Store: Send {
     /// # Errors
     ///
     /// [`Uncertain`](crate::StoreErrorKind::Uncertain) if it may be lost still.
+    #[doc(hidden)]
     fn confirm(&mut self) -> Result<()>;
 
     /// Lists timers, in the query's [order](TimerQuery::order).
+    #[doc(hidden)]
     fn timers(&mut self, query: &TimerQuery) -> Result<Vec<Timer>>;
 
     // Schedules.
 
     /// The schedule of this name, and the time.
+    #[doc(hidden)]
     fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)>;
 
     /// Lists schedules, in the order of their names. One whose [rule](ScheduleRow::rule) cannot be
     /// read is listed as the others are.
+    #[doc(hidden)]
     fn schedules(&mut self, query: &ScheduleQuery) -> Result<Vec<ScheduleRow>>;
 
     /// The enabled schedules of `shards` whose `next` comes until `ahead` from now, in the order of
     /// `(next, id)`, the first `limit` of those after `after`.
+    #[doc(hidden)]
     fn upcoming(
         &mut self,
         ahead: Duration,
@@ -385,6 +431,7 @@ pub trait Store: Send {
     /// The enabled schedules with a [`wall`](ScheduleRow::wall), without their payloads: the first
     /// `limit` after `after`, in the order of their ids. With `but`, those by this version of the
     /// [data](Wall::data) are left out.
+    #[doc(hidden)]
     fn zoned(
         &mut self,
         after: Option<ScheduleId>,
@@ -404,6 +451,7 @@ pub trait Store: Send {
     /// What has begun stays, and so do timers that are scheduled until now: of occurrences that are
     /// due, made by [`insert_occurrence`](Self::insert_occurrence) or by
     /// [`backfill`](Self::backfill).
+    #[doc(hidden)]
     fn rezone(&mut self, row: &ScheduleRow) -> Result<Advanced>;
 
     /// Makes or changes a schedule, in one transaction:
@@ -424,6 +472,7 @@ pub trait Store: Send {
     /// Once it returns [`Changed::Done`] with `withdraw`, no attempt of these timers starts, and
     /// the answer names the attempts that still run. Without `withdraw`, no first attempt starts by
     /// the old row, and the answer names the timers that keep its values.
+    #[doc(hidden)]
     fn change(&mut self, change: &Change<'_>) -> Result<Changed>;
 
     /// Makes schedules, as [`change`](Self::change) with `expect: None` does, in one transaction
@@ -433,6 +482,7 @@ pub trait Store: Send {
     /// One whose name is taken is not made; nor may one be whose `next` is past, because its caller
     /// plans it anew. Two of the same name count as one after the other. After an error some may be
     /// made. `rows` has 1,000 at most.
+    #[doc(hidden)]
     fn create_schedules(&mut self, rows: &[ScheduleRow]) -> Result<Vec<bool>> {
         let create = |row: &ScheduleRow| {
             let (name, row) = (&row.name[..], Some(row));
@@ -455,6 +505,7 @@ pub trait Store: Send {
     ///
     /// `(schedule, scheduled_for)` is unique over timers and records together, by this, and by
     /// constraints where the database has some that span both.
+    #[doc(hidden)]
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced>;
 
     /// [Advances](Self::advance) the first of several schedules: as many as the store has in one
@@ -463,6 +514,7 @@ pub trait Store: Send {
     /// After an error none is advanced, or all are if it is
     /// [`Uncertain`](crate::StoreErrorKind::Uncertain) and the transaction was made. `advances` has
     /// 1 to 1,000, of different schedules.
+    #[doc(hidden)]
     fn advance_batch(&mut self, advances: &[Advance<'_>]) -> Result<Vec<Advanced>> {
         Ok(vec![self.advance(&advances[0])?])
     }
@@ -475,6 +527,7 @@ pub trait Store: Send {
     /// 3. deletes the record of a [skipped](crate::Outcome::Skipped) occurrence;
     /// 4. inserts it if its `(schedule, scheduled_for)` has neither timer nor record, with `due`
     ///    now at the earliest.
+    #[doc(hidden)]
     fn backfill(&mut self, past: &Past<'_>) -> Result<Filled>;
 
     /// Makes an occurrence of a schedule beside its times, in one transaction:
@@ -489,12 +542,14 @@ pub trait Store: Send {
     ///    timer is that occurrence.
     ///
     /// A [`change`](Self::change) that withdraws takes it back, or comes first and makes it stale.
+    #[doc(hidden)]
     fn insert_occurrence(&mut self, occurrence: &NewOccurrence<'_>) -> Result<ManualRun>;
 
     // The history.
 
     /// Lists records, in the order of `(recorded, timer)`, or in the reverse if the query asks for
     /// the newest first.
+    #[doc(hidden)]
     fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>>;
 
     /// Returns the newest records of each of these names, `each` at most: the answers are in the
@@ -502,6 +557,7 @@ pub trait Store: Send {
     ///
     /// Its cost depends only on the size of the answer. By default it lists the records of one name
     /// after the other; a store overrides it to read all in one statement.
+    #[doc(hidden)]
     fn latest_records(&mut self, names: &[&str], each: u32) -> Result<Vec<Vec<RecordSummary>>> {
         let latest = |name: &&str| {
             let newest = RecordQuery::new().name(*name).newest_first().limit(each);
@@ -515,21 +571,25 @@ pub trait Store: Send {
     /// Reads as many rows as the [search](Search::most) allows, and says where the next search
     /// continues. So its cost does not depend on how few names fit. The default reads lists; a
     /// store overrides it to read nothing but names and states.
+    #[doc(hidden)]
     fn search(&mut self, search: &Search) -> Result<Hits> {
         views::search(self, search)
     }
 
     /// Counts records by their time and how they ended, up to a limit. The default reads them; a
     /// store overrides it to count by a statement.
+    #[doc(hidden)]
     fn tally(&mut self, of: &TallyOf) -> Result<Tally> {
         views::tally(self, of)
     }
 
     /// Counts timers, schedules and records of some kinds, at one moment. Each count stops at a
     /// limit and says so, so its cost does not grow with the tables.
+    #[doc(hidden)]
     fn overview(&mut self, of: &OverviewOf) -> Result<Overview>;
 
     /// Deletes records from before `before`, or nearly all of them; at most `limit` where that
     /// costs something. Returns how many.
+    #[doc(hidden)]
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64>;
 }

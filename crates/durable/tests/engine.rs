@@ -5,8 +5,9 @@ use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use tourbillon::Timer;
+use tourbillon_durable::store::calls::Change;
 use tourbillon_durable::store::{
-    Change, Memory, RecordQuery, ScheduleQuery, ScheduleRow, Store, TimerQuery, TimerUpdate,
+    Memory, RecordQuery, ScheduleQuery, ScheduleRow, Store, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{
     Client, Created, EndError, Engine, Excluded, Outcome, Overlap, Reason, Retry, Revival, Rule,

@@ -52,6 +52,8 @@ impl Watched {
     }
 }
 
+impl tourbillon_durable::store::calls::Sealed for Watched {}
+
 impl Store for Watched {
     fn connect(&self) -> Result<Box<dyn Store>> {
         Ok(Box::new(self.clone()))

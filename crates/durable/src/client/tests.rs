@@ -96,6 +96,8 @@ impl<S: Store> Gated<S> {
     }
 }
 
+impl<S: Store + Clone + 'static> crate::store::Sealed for Gated<S> {}
+
 impl<S: Store + Clone + 'static> Store for Gated<S> {
     fn connect(&self) -> Result<Box<dyn Store>> {
         Ok(Box::new(Self(self.0.clone(), self.1.clone())))

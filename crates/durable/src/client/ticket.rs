@@ -90,6 +90,8 @@ impl<'a> Attended<'a> {
     }
 }
 
+impl crate::store::Sealed for Attended<'_> {}
+
 impl Store for Attended<'_> {
     fn connect(&self) -> Result<Box<dyn Store>> {
         self.store.connect()

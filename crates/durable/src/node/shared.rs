@@ -16,7 +16,7 @@ use super::options::Options;
 use super::stats::Counters;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
-use crate::store::{End, Finished, NewTimer, Notice};
+use crate::store::{End, Finished, NewTimer, Notification};
 use crate::time::Time;
 use crate::trace;
 
@@ -259,10 +259,10 @@ impl Shared {
     }
 
     /// Notes that others have inserted timers into shards, or that no notice arrives for now.
-    pub(crate) fn hear(&self, notice: Notice) {
+    pub(crate) fn hear(&self, notice: Notification) {
         let shards = match notice {
-            Notice::Due(shards) => shards,
-            Notice::Deaf => return self.counters.deaf.add(1),
+            Notification::Due(shards) => shards,
+            Notification::Deaf => return self.counters.deaf.add(1),
         };
         self.request(|requests| {
             requests.notified = Shards::from_mask(requests.notified.mask() | shards.mask());

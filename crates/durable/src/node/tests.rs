@@ -23,7 +23,7 @@ use crate::error::StoreErrorKind;
 use crate::id::{NodeId, Shards, TimerId};
 use crate::policy::{Policies, Retry};
 use crate::schedule::Schedule;
-use crate::store::{Memory, NewTimer, Notice, ScheduleQuery, Store as _, TimerQuery};
+use crate::store::{Memory, NewTimer, Notification, ScheduleQuery, Store as _, TimerQuery};
 use picky::Picky;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -1064,7 +1064,7 @@ fn a_notice_is_read_at_once() {
     let inserted = insert(&mut store, "mail", 3);
     node.step();
     assert_eq!(complete_all(&mut mails), []);
-    node.shared.hear(Notice::Due(Shards::ALL));
+    node.shared.hear(Notification::Due(Shards::ALL));
     node.step();
     assert_eq!(complete_all(&mut mails).into_iter().collect::<BTreeSet<_>>(), inserted);
 }
@@ -1072,7 +1072,7 @@ fn a_notice_is_read_at_once() {
 #[test]
 fn a_notice_is_good_for_what_comes_a_little_later() {
     let (clock, mut store, mut node, mut mails) = notified();
-    node.shared.hear(Notice::Due(Shards::ALL));
+    node.shared.hear(Notification::Due(Shards::ALL));
     node.step();
     clock.advance(NOTICE / 2);
     let inserted = insert(&mut store, "mail", 1);
@@ -1088,7 +1088,7 @@ fn a_notice_of_other_shards_is_left_to_others() {
     let (_clock, mut store, mut node, mut mails) = notified();
     let before = node.shared.counters.snapshot().scans;
     insert(&mut store, "mail", 1);
-    node.shared.hear(Notice::Due(Shards::NONE));
+    node.shared.hear(Notification::Due(Shards::NONE));
     node.step();
     assert_eq!((complete_all(&mut mails), node.shared.counters.snapshot().scans), (vec![], before));
 }
@@ -1098,7 +1098,7 @@ fn a_flood_of_notices_makes_few_scans() {
     let (clock, _store, mut node, _mails) = notified();
     let before = node.shared.counters.snapshot().scans;
     for _ in 0..1_000 {
-        node.shared.hear(Notice::Due(Shards::ALL));
+        node.shared.hear(Notification::Due(Shards::ALL));
         node.step();
         clock.advance(Duration::from_millis(1));
     }

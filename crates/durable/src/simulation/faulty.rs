@@ -105,6 +105,8 @@ impl Faulty {
     }
 }
 
+impl crate::store::Sealed for Faulty {}
+
 impl Store for Faulty {
     fn connect(&self) -> Result<Box<dyn Store>> {
         Ok(Box::new(Self { number: self.number }))

@@ -14,7 +14,7 @@ use super::faulty::{Fault, Faulty, bury, nobody_is_dead};
 use super::model::Model;
 use crate::id::{NodeId, Shards};
 use crate::node::{Fire, MainLoop, Next, Options, Shared, Worker, begin, call};
-use crate::store::{Memory, Notice, Store, TimerQuery};
+use crate::store::{Memory, Notification, Store, TimerQuery};
 
 /// How many nodes there are at a time.
 const NODES: usize = 3;
@@ -271,7 +271,7 @@ impl World {
         nodes
             .iter()
             .filter(|_| self.chance(600))
-            .for_each(|node| node.shared.hear(Notice::Due(shards)));
+            .for_each(|node| node.shared.hear(Notification::Due(shards)));
     }
 
     fn claim(&self) {

@@ -12,6 +12,7 @@
 /// A store that counts its calls and refuses to prune:
 ///
 /// ```
+/// use tourbillon_durable::store::calls::Sealed;
 /// use tourbillon_durable::store::{Memory, Result};
 /// use tourbillon_durable::{Store, StoreError, StoreErrorKind, Time};
 ///
@@ -27,6 +28,8 @@
 ///         work(&mut *self.0)
 ///     }
 /// }
+///
+/// impl Sealed for Counted {}
 ///
 /// impl Store for Counted {
 ///     fn connect(&self) -> Result<Box<dyn Store>> {
@@ -51,6 +54,7 @@
 /// assert_eq!(counted.1, 1);
 /// # Ok::<(), StoreError>(())
 /// ```
+#[doc(hidden)]
 #[macro_export]
 macro_rules! forward {
     ($self:ident.$pass:ident; $($name:ident)*) => {
@@ -64,21 +68,21 @@ macro_rules! forward {
     };
     (@ join $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass join(lease: $crate::Lease, span: ::std::time::Duration)
-            -> ::std::option::Option<$crate::store::Beat>);
+            -> ::std::option::Option<$crate::store::calls::Beat>);
     };
     (@ beat $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass beat(lease: $crate::Lease, span: ::std::time::Duration)
-            -> ::std::option::Option<$crate::store::Beat>);
+            -> ::std::option::Option<$crate::store::calls::Beat>);
     };
     (@ leave $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass leave(lease: $crate::Lease) -> ());
     };
     (@ maintain $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass maintain() -> $crate::store::Maintained);
+        $crate::forward!(@@ $self $pass maintain() -> $crate::store::calls::Maintained);
     };
     (@ promote $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass promote(lanes: &[::std::string::String])
-            -> ::std::vec::Vec<$crate::store::Promoted>);
+            -> ::std::vec::Vec<$crate::store::calls::Promoted>);
     };
     (@ nodes $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass nodes() -> ::std::vec::Vec<$crate::store::NodeInfo>);
@@ -88,36 +92,37 @@ macro_rules! forward {
             -> ::std::vec::Vec<$crate::store::Inserted>);
     };
     (@ scan $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass scan(scan: &$crate::store::Scan<'_>)
-            -> $crate::store::Window);
+        $crate::forward!(@@ $self $pass scan(scan: &$crate::store::calls::Scan<'_>)
+            -> $crate::store::calls::Window);
     };
     (@ held $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass held(
             lease: $crate::Lease, after: ::std::option::Option<($crate::Time, $crate::TimerId)>)
-            -> $crate::store::Held);
+            -> $crate::store::calls::Held);
     };
     (@ claim $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass claim(lease: $crate::Lease, timers: &[$crate::TimerId])
-            -> $crate::store::Claimed);
+            -> $crate::store::calls::Claimed);
     };
     (@ finish $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass finish(lease: $crate::Lease, ends: &[$crate::store::End])
             -> ::std::vec::Vec<$crate::store::Finished>);
     };
     (@ finish_and_claim $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass finish_and_claim(batch: &$crate::store::Batch<'_>)
-            -> (::std::vec::Vec<$crate::store::Finished>, $crate::store::Claimed));
+        $crate::forward!(@@ $self $pass finish_and_claim(batch: &$crate::store::calls::Batch<'_>)
+            -> (::std::vec::Vec<$crate::store::Finished>, $crate::store::calls::Claimed));
     };
     (@ cancel $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass cancel(timer: $crate::TimerId)
             -> $crate::store::TimerUpdate);
     };
     (@ reschedule $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass reschedule(reschedule: &$crate::store::Reschedule<'_>)
+        $crate::forward!(@@ $self $pass
+            reschedule(reschedule: &$crate::store::calls::Reschedule<'_>)
             -> $crate::store::TimerUpdate);
     };
     (@ amend $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass amend(amendment: &$crate::store::Amendment<'_>)
+        $crate::forward!(@@ $self $pass amend(amendment: &$crate::store::calls::Amendment<'_>)
             -> $crate::store::TimerUpdate);
     };
     (@ confirm $self:ident $pass:ident) => {
@@ -149,7 +154,7 @@ macro_rules! forward {
                 shards: $crate::Shards,
                 after: ::std::option::Option<($crate::Time, $crate::ScheduleId)>,
                 limit: u32)
-            -> $crate::store::Upcoming);
+            -> $crate::store::calls::Upcoming);
     };
     (@ zoned $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass zoned(
@@ -160,32 +165,33 @@ macro_rules! forward {
     };
     (@ rezone $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass rezone(row: &$crate::store::ScheduleRow)
-            -> $crate::store::Advanced);
+            -> $crate::store::calls::Advanced);
     };
     (@ change $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass change(change: &$crate::store::Change<'_>)
-            -> $crate::store::Changed);
+        $crate::forward!(@@ $self $pass change(change: &$crate::store::calls::Change<'_>)
+            -> $crate::store::calls::Changed);
     };
     (@ create_schedules $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass create_schedules(rows: &[$crate::store::ScheduleRow])
             -> ::std::vec::Vec<bool>);
     };
     (@ advance $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass advance(advance: &$crate::store::Advance<'_>)
-            -> $crate::store::Advanced);
+        $crate::forward!(@@ $self $pass advance(advance: &$crate::store::calls::Advance<'_>)
+            -> $crate::store::calls::Advanced);
     };
     (@ advance_batch $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass advance_batch(advances: &[$crate::store::Advance<'_>])
-            -> ::std::vec::Vec<$crate::store::Advanced>);
+        $crate::forward!(@@ $self $pass
+            advance_batch(advances: &[$crate::store::calls::Advance<'_>])
+            -> ::std::vec::Vec<$crate::store::calls::Advanced>);
     };
     (@ backfill $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass backfill(past: &$crate::store::Past<'_>)
-            -> $crate::store::Filled);
+        $crate::forward!(@@ $self $pass backfill(past: &$crate::store::calls::Past<'_>)
+            -> $crate::store::calls::Filled);
     };
     (@ insert_occurrence $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass
-            insert_occurrence(occurrence: &$crate::store::NewOccurrence<'_>)
-            -> $crate::store::ManualRun);
+            insert_occurrence(occurrence: &$crate::store::calls::NewOccurrence<'_>)
+            -> $crate::store::calls::ManualRun);
     };
     (@ records $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass records(query: &$crate::store::RecordQuery)

@@ -11,9 +11,10 @@ use std::time::Duration;
 use self::tables::{Life, Node, Tables};
 use super::{
     Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard,
-    Held, Inserted, Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice,
-    Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan, ScheduleQuery,
-    ScheduleRow, Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
+    Held, Inserted, Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo,
+    Notification, Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan,
+    ScheduleQuery, ScheduleRow, Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming,
+    Waiting, Window,
 };
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::record::{Reason, Record, RecordSummary};
@@ -69,6 +70,8 @@ impl fmt::Debug for Memory {
     }
 }
 
+impl crate::store::Sealed for Memory {}
+
 impl Store for Memory {
     fn connect(&self) -> Result<Box<dyn Store>> {
         Ok(Box::new(self.clone()))
@@ -85,7 +88,7 @@ impl Store for Memory {
         tables.listeners.retain(|heard| heard.strong_count() > 0);
         let listeners: Vec<_> = tables.listeners.iter().filter_map(Weak::upgrade).collect();
         drop(tables);
-        listeners.iter().for_each(|heard| heard(Notice::Due(shards)));
+        listeners.iter().for_each(|heard| heard(Notification::Due(shards)));
         Ok(true)
     }
 

@@ -72,7 +72,7 @@ impl OverviewOf {
 
 impl Overview {
     /// Makes an overview with nothing counted.
-    pub fn new(now: Time) -> Self {
+    pub(crate) fn new(now: Time) -> Self {
         Self {
             now,
             overdue: Count::default(),
@@ -131,11 +131,6 @@ impl Overview {
 }
 
 impl Count {
-    /// Makes a count; with `is_cut` there may be more.
-    pub fn new(count: u64, is_cut: bool) -> Self {
-        Self { count, is_cut }
-    }
-
     pub(super) fn add(&mut self, count: u64, is_cut: bool) {
         self.count += count;
         self.is_cut |= is_cut;

@@ -250,6 +250,8 @@ impl fmt::Debug for Postgres {
     }
 }
 
+impl crate::store::Sealed for Postgres {}
+
 impl Store for Postgres {
     fn connect(&self) -> Result<Box<dyn Store>> {
         let mut store = Self::on(self.server.clone());

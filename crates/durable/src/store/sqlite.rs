@@ -139,6 +139,8 @@ impl fmt::Debug for Sqlite {
     }
 }
 
+impl crate::store::Sealed for Sqlite {}
+
 impl Store for Sqlite {
     fn connect(&self) -> Result<Box<dyn Store>> {
         Ok(Box::new(Self { link: self.link.connect()?, lane: String::new() }))

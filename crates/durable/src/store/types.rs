@@ -43,13 +43,6 @@ pub struct NodeInfo {
     pub expires: Time,
 }
 
-impl NodeInfo {
-    /// Makes the row of a node that joined or beat at `beat`, and whose lease ends at `expires`.
-    pub fn new(id: NodeId, epoch: u64, beat: Time, expires: Time) -> Self {
-        Self { id, epoch, beat, expires }
-    }
-}
-
 /// The answer to [`Store::maintain`](super::Store::maintain).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -79,7 +72,7 @@ pub struct Held {
 
 impl Held {
     /// Makes an answer for a part.
-    pub fn new(timers: Vec<(TimerId, u32)>, rest: Option<(Time, TimerId)>) -> Self {
+    pub(crate) fn new(timers: Vec<(TimerId, u32)>, rest: Option<(Time, TimerId)>) -> Self {
         Self { timers, rest }
     }
 }
@@ -180,7 +173,7 @@ impl Record {
     ///
     /// It has no reason, the timer's own detail, and no node. Of a [dead](Outcome::Dead) one it
     /// keeps the payload, the retries and the lane.
-    pub fn new(timer: Timer, outcome: Outcome, recorded: Time) -> Self {
+    pub(crate) fn new(timer: Timer, outcome: Outcome, recorded: Time) -> Self {
         let Timer { new, attempt, failures, detail, .. } = timer;
         let is_dead = outcome == Outcome::Dead;
         Self {
@@ -205,7 +198,7 @@ impl Record {
 
 impl Timer {
     /// Makes the row of a timer that was just inserted.
-    pub fn new(new: NewTimer) -> Self {
+    pub(crate) fn new(new: NewTimer) -> Self {
         let (attempt, failures, detail) = (0, 0, String::new());
         Self { new, attempt, failures, detail, running: None, version: 1 }
     }
@@ -238,13 +231,6 @@ pub struct Window {
     pub timers: Vec<Waiting>,
 }
 
-impl Window {
-    /// Makes the answer with these timers, in the order of `(due, id)`.
-    pub fn new(now: Time, timers: Vec<Waiting>) -> Self {
-        Self { now, timers }
-    }
-}
-
 /// A pending timer, as [`Store::scan`](super::Store::scan) finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Waiting {
@@ -275,13 +261,6 @@ pub struct Claimed {
     pub now: Time,
     /// Timers that run now.
     pub timers: Vec<Timer>,
-}
-
-impl Claimed {
-    /// Makes the answer with the timers that were claimed, in the same order.
-    pub fn new(now: Time, timers: Vec<Timer>) -> Self {
-        Self { now, timers }
-    }
 }
 
 /// The end of one attempt.
@@ -453,7 +432,7 @@ impl ScheduleRow {
     /// one after the pause.
     ///
     /// A store calls it for [`rezone`](super::Store::rezone).
-    pub fn found_again(&self, earlier: Option<Time>, now: Time) -> Option<Time> {
+    pub(crate) fn found_again(&self, earlier: Option<Time>, now: Time) -> Option<Time> {
         let schedule = &self.rule.as_ref().ok()?.schedule;
         match self.paused.filter(|until| *until > now) {
             Some(until) => schedule.first_of_all(until),
@@ -493,13 +472,6 @@ pub struct Upcoming {
     pub now: Time,
     /// The schedules.
     pub schedules: Vec<(ScheduleRow, Unfinished)>,
-}
-
-impl Upcoming {
-    /// Makes the answer with these schedules, in the order of `(next, id)`.
-    pub fn new(now: Time, schedules: Vec<(ScheduleRow, Unfinished)>) -> Self {
-        Self { now, schedules }
-    }
 }
 
 /// Timers that a schedule has in the table.

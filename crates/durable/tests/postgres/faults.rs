@@ -9,8 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pollster::block_on;
+use tourbillon_durable::store::calls::{Amendment, Batch};
 use tourbillon_durable::store::{
-    Amendment, Batch, End, Finished, How, Inserted, Postgres, Store, TimerQuery, TimerUpdate,
+    End, Finished, How, Inserted, Postgres, Store, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{Client, Outcome, StoreErrorKind, TimerId};
 

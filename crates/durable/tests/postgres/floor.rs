@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use postgres::Client;
-use tourbillon_durable::store::{End, How, Postgres, Scan, Store};
+use tourbillon_durable::store::calls::Scan;
+use tourbillon_durable::store::{End, How, Postgres, Store};
 use tourbillon_durable::{Lease, NodeId, Outcome, Shards, StoreErrorKind, TimerId};
 
 use crate::cluster::Database;

@@ -5,7 +5,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use tourbillon_durable::store::{Listening, Notice, Postgres, Store};
+use tourbillon_durable::store::calls::{Listening, Notification};
+use tourbillon_durable::store::{Postgres, Store};
 use tourbillon_durable::{Engine, Shards, StoreErrorKind};
 
 use crate::cluster::{Database, PATIENT};
@@ -91,7 +92,7 @@ const SHARDS: u64 = 6;
 /// A listener, and the notices that it has, each with the last event of its thread.
 pub(crate) struct Ear {
     listening: Listening,
-    heard: Receiver<(Notice, String)>,
+    heard: Receiver<(Notification, String)>,
 }
 
 impl Ear {
@@ -101,27 +102,27 @@ impl Ear {
         Self { listening: store.listen(tell).unwrap().unwrap(), heard }
     }
 
-    fn next(&self) -> Notice {
+    fn next(&self) -> Notification {
         self.heard.recv_timeout(TRIES).unwrap().0
     }
 
     /// Returns the event of a listener that is deaf.
     pub(crate) fn deaf(&self) -> String {
         let (notice, event) = self.heard.recv_timeout(TRIES).unwrap();
-        assert_eq!(notice, Notice::Deaf);
+        assert_eq!(notice, Notification::Deaf);
         event
     }
 
     /// Waits until the listener listens again. What came while nobody did is read then.
     pub(crate) fn wait_until_it_listens(&self) {
-        while self.next() != Notice::Due(Shards::ALL) {}
+        while self.next() != Notification::Due(Shards::ALL) {}
     }
 
     /// Sends a notice by way of `store`; the listener hears it.
     fn check(&self, store: &mut Postgres) {
         let notified = Shards::from_mask(SHARDS);
         assert!(store.notify(notified).unwrap());
-        assert_eq!(self.next(), Notice::Due(notified));
+        assert_eq!(self.next(), Notification::Due(notified));
     }
 
     /// Waits until the connection has ended, too.

@@ -5,10 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use postgres::Client;
+use tourbillon_durable::store::calls::{
+    Advance, Advanced, Amendment, Batch, Change, Filled, ManualRun, NewOccurrence, Past,
+    Reschedule, Scan, Skip,
+};
 use tourbillon_durable::store::{
-    Advance, Advanced, Amendment, Batch, Change, End, Filled, How, ManualRun, NewOccurrence,
-    NewTimer, OverviewOf, Past, Postgres, RecordQuery, Reschedule, Scan, ScheduleQuery,
-    ScheduleRow, Search, Skip, State, Store, TallyOf, TimerQuery, TimerUpdate,
+    End, How, NewTimer, OverviewOf, Postgres, RecordQuery, ScheduleQuery, ScheduleRow, Search,
+    State, Store, TallyOf, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{
     Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, Time, TimerId,

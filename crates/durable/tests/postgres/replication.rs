@@ -5,9 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use pollster::block_on;
+use tourbillon_durable::store::calls::{Amendment, ManualRun, NewOccurrence, Reschedule};
 use tourbillon_durable::store::{
-    Amendment, End, Finished, How, Inserted, ManualRun, NewOccurrence, RecordQuery, Reschedule,
-    TimerQuery, TimerUpdate,
+    End, Finished, How, Inserted, RecordQuery, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::store::{NewTimer, Postgres, Store};
 use tourbillon_durable::{

@@ -3,9 +3,10 @@
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime};
 
+use tourbillon_durable::store::calls::{Notification, Reschedule};
 use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{
-    NewTimer, Notice, Postgres, RecordQuery, Reschedule, ScheduleQuery, Store, TimerQuery,
+    NewTimer, Postgres, RecordQuery, ScheduleQuery, Store, TimerQuery,
 };
 use tourbillon_durable::{Engine, Schedule, Shards, StoreErrorKind, Time, TimerId, Upsert};
 
@@ -55,12 +56,12 @@ fn a_notice_is_heard_in_its_own_schema_alone() {
     let (send, heard) = mpsc::channel();
     let _listening = east.listen(Arc::new(move |notice| _ = send.send(notice))).unwrap();
     let next = || heard.recv_timeout(LIMIT).unwrap();
-    assert_eq!(next(), Notice::Due(Shards::ALL));
+    assert_eq!(next(), Notification::Due(Shards::ALL));
     let [first, second] = [1, 2].map(Shards::from_mask);
     west.notify(first).unwrap();
     // Notices of one database arrive in the order of their commits.
     east.notify(second).unwrap();
-    assert_eq!(next(), Notice::Due(second));
+    assert_eq!(next(), Notification::Due(second));
 }
 
 #[test]

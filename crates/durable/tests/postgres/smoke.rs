@@ -6,7 +6,8 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tourbillon_durable::store::{Batch, End, Finished, How, NewTimer, Postgres, Scan, Store};
+use tourbillon_durable::store::calls::{Batch, Scan};
+use tourbillon_durable::store::{End, Finished, How, NewTimer, Postgres, Store};
 use tourbillon_durable::{Lease, Outcome, Shards, TimerId};
 
 use crate::cluster::Database;

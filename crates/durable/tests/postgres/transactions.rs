@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use pollster::block_on;
 use tokio_postgres::Transaction;
+use tourbillon_durable::store::calls::{Batch, Change, Changed};
 use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{
-    Batch, Change, Changed, End, Finished, How, Inserted, NewTimer, RecordQuery, ScheduleRow,
-    Store, TimerQuery,
+    End, Finished, How, Inserted, NewTimer, RecordQuery, ScheduleRow, Store, TimerQuery,
 };
 use tourbillon_durable::{
     Client, Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, ScheduleUpdate,

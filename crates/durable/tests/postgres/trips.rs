@@ -4,10 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use pollster::block_on;
-use tourbillon_durable::store::{
-    Advance, Advanced, Change, Changed, NewTimer, Postgres, RecordQuery, ScheduleRow, Skip, Store,
-    TimerQuery,
-};
+use tourbillon_durable::store::calls::{Advance, Advanced, Change, Changed, Skip};
+use tourbillon_durable::store::{NewTimer, Postgres, RecordQuery, ScheduleRow, Store, TimerQuery};
 use tourbillon_durable::{
     Client, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, StoreErrorKind, Time,
     TimerId, Upsert,

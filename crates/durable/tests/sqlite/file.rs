@@ -4,10 +4,10 @@ use std::slice::from_ref;
 use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, TransactionBehavior};
+use tourbillon_durable::store::calls::{Advance, Advanced};
 use tourbillon_durable::store::sqlite::{cancel, finish, insert, reschedule};
 use tourbillon_durable::store::{
-    Advance, Advanced, End, Finished, How, Inserted, NewTimer, RecordQuery, Sqlite, Store,
-    TimerQuery, TimerUpdate,
+    End, Finished, How, Inserted, NewTimer, RecordQuery, Sqlite, Store, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{
     Client, Lease, NodeId, Outcome, Schedule, Shards, StoreErrorKind, TimerId,

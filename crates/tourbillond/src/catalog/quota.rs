@@ -156,7 +156,8 @@ mod tests {
 
     use tourbillon::Timer;
     use tourbillon::virtual_time::VirtualClock;
-    use tourbillon_durable::store::{Change, Memory, NewTimer, ScheduleRow};
+    use tourbillon_durable::store::calls::Change;
+    use tourbillon_durable::store::{Memory, NewTimer, ScheduleRow};
     use tourbillon_durable::{
         Lease, NodeId, Policies, Rule, Schedule, ScheduleId, Store, Time, TimerId,
     };

@@ -3,7 +3,8 @@
 use metrics::{counter, histogram};
 use tourbillon::Timer;
 use tourbillon_durable::Store;
-use tourbillon_durable::store::{Heard, Listening, Result};
+use tourbillon_durable::store::Result;
+use tourbillon_durable::store::calls::{Heard, Listening};
 
 use super::{DATABASE_ERRORS, DATABASE_SECONDS};
 
@@ -33,6 +34,8 @@ impl Timed {
         answer
     }
 }
+
+impl tourbillon_durable::store::calls::Sealed for Timed {}
 
 impl Store for Timed {
     fn connect(&self) -> Result<Box<dyn Store>> {

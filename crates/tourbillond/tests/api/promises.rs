@@ -13,9 +13,8 @@ use axum::http::{Method, Request};
 use serde_json::{Value, json};
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
-use tourbillon_durable::store::{
-    Advance, End, How, Memory, NewTimer, Scan, Sqlite, Store, Timer as Row,
-};
+use tourbillon_durable::store::calls::{Advance, Scan};
+use tourbillon_durable::store::{End, How, Memory, NewTimer, Sqlite, Store, Timer as Row};
 use tourbillon_durable::{Lease, NodeId, Outcome, Reason, Shards, Time};
 use tourbillond::model::{self, Stored};
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tourbillon::Timer;
 use tourbillon_durable::Rule;
-use tourbillon_durable::store::{Change, Memory, Store as _};
+use tourbillon_durable::store::calls::Change;
+use tourbillon_durable::store::{Memory, Store as _};
 
 use super::{Api, SCHEDULES, definition, keyed, nightly, one, open};
 

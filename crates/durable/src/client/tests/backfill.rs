@@ -28,6 +28,8 @@ impl Meddled {
     }
 }
 
+impl crate::store::Sealed for Meddled {}
+
 impl Store for Meddled {
     fn connect(&self) -> Result<Box<dyn Store>> {
         Ok(Box::new(Self(self.0.clone(), self.1)))

@@ -28,6 +28,8 @@ impl Refusing {
     }
 }
 
+impl crate::store::Sealed for Refusing {}
+
 impl Store for Refusing {
     fn connect(&self) -> Result<Box<dyn Store>> {
         Ok(Box::new(Self(self.0.clone())))

@@ -28,6 +28,8 @@ impl Breaking {
     }
 }
 
+impl crate::store::Sealed for Breaking {}
+
 impl Store for Breaking {
     fn connect(&self) -> Result<Box<dyn Store>> {
         Ok(Box::new(Self(Gated(self.0.0.clone(), self.0.1.clone()), self.1)))
@@ -98,6 +100,8 @@ fn a_client_whose_threads_have_ended_says_so_at_once() {
             panic!("a store that panics")
         }
     }
+    impl crate::store::Sealed for Broken {}
+
     impl Store for Broken {
         fn connect(&self) -> Result<Box<dyn Store>> {
             Ok(Box::new(Self))

@@ -42,6 +42,8 @@ impl Picky {
     }
 }
 
+impl crate::store::Sealed for Picky {}
+
 impl Store for Picky {
     fn connect(&self) -> Result<Box<dyn Store>> {
         self.memory.connect()

@@ -10,7 +10,7 @@ use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::Reason;
 use crate::store::{
-    Advance, Advanced, Change, End, Inserted, ManualRun, NewOccurrence, NewTimer, Notice,
+    Advance, Advanced, Change, End, Inserted, ManualRun, NewOccurrence, NewTimer, Notification,
     Reschedule, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate,
 };
 
@@ -287,12 +287,12 @@ pub(super) fn a_listener_hears_what_another_connection_tells(rig: &dyn Rig) {
     // A notice from before it listened may be lost; all shards stand for it.
     let notice = loop {
         match heard.recv_timeout(MOMENT) {
-            Ok(notice) if notice == Notice::Due(Shards::ALL) => {}
+            Ok(notice) if notice == Notification::Due(Shards::ALL) => {}
             Ok(notice) => break notice,
             Err(_) => assert!(other.notify(notified).unwrap()),
         }
     };
-    assert_eq!(notice, Notice::Due(notified));
+    assert_eq!(notice, Notification::Due(notified));
     drop(listening);
     assert!(other.notify(notified).unwrap());
     // It ends, and so does its callback.

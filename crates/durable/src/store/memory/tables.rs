@@ -7,7 +7,7 @@ use crate::id::{Lease, NodeId, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason, Record, RecordSummary};
 use crate::store::overview::HOUR;
 use crate::store::{
-    Advanced, Change, Changed, End, Finished, How, NewTimer, Notice, Overview, Promoted,
+    Advanced, Change, Changed, End, Finished, How, NewTimer, Notification, Overview, Promoted,
     ScheduleRow, Skip, Timer, Unfinished,
 };
 use crate::time::Time;
@@ -32,7 +32,7 @@ pub(super) struct Tables {
     pub(super) recorded: HashSet<(ScheduleId, Time)>,
     /// The timers in `records`, and where.
     pub(super) ended: HashMap<TimerId, Time>,
-    pub(super) listeners: Vec<Weak<dyn Fn(Notice) + Send + Sync>>,
+    pub(super) listeners: Vec<Weak<dyn Fn(Notification) + Send + Sync>>,
 }
 
 pub(super) struct Node {

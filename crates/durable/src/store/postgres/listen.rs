@@ -10,7 +10,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use super::link::{Answer, Driver, Failure, PATIENCE, Query, Session, unavailable};
 use super::server::{Notified, Opened, Server};
 use crate::id::Shards;
-use crate::store::{Heard, Notice, Result};
+use crate::store::{Heard, Notification, Result};
 use crate::threads::spawn;
 use crate::trace;
 
@@ -59,14 +59,14 @@ pub(super) async fn notify(session: &mut Session, shards: Shards) -> Answer<()> 
 /// starting or is a standby may let it in later.
 async fn listen(server: Server, heard: Heard) {
     let of = heard.clone();
-    let notified: Notified = Arc::new(move |payload| of(Notice::Due(shards(payload))));
+    let notified: Notified = Arc::new(move |payload| of(Notification::Due(shards(payload))));
     loop {
         let error = match hear(&server, &notified, &heard).await {
             Ok(()) => unavailable("the connection has ended".into()),
             Err(failure) => failure.unwritten(),
         };
         trace::deaf(&error);
-        heard(Notice::Deaf);
+        heard(Notification::Deaf);
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -79,7 +79,7 @@ async fn hear(server: &Server, notified: &Notified, heard: &Heard) -> Answer<()>
     let listen = format!("LISTEN {}; SHOW transaction_read_only", server.tables().quoted());
     ask(&client, &listen).await?;
     // Earlier notices were missed.
-    heard(Notice::Due(Shards::ALL));
+    heard(Notification::Due(Shards::ALL));
     // The connection to a server that hangs need not end: its system may acknowledge all that it
     // is sent.
     while timeout(QUIET, driver.join_next()).await.is_err() {

@@ -59,6 +59,8 @@ impl Noted {
     }
 }
 
+impl tourbillon_durable::store::calls::Sealed for Noted {}
+
 impl Store for Noted {
     fn connect(&self) -> Answer<Box<dyn Store>> {
         Ok(Box::new(Self(self.0.clone(), self.1.clone())))

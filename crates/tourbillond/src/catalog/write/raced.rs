@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tourbillon_durable::store::{Change, Memory, Reschedule, ScheduleQuery};
+use tourbillon_durable::store::calls::{Change, Reschedule};
+use tourbillon_durable::store::{Memory, ScheduleQuery};
 use tourbillon_durable::{ScheduleId, Store, Time};
 
 use crate::catalog::Error;

@@ -14,7 +14,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tourbillon::Timer;
-use tourbillon_durable::store::{Change, Memory, RecordQuery, Skip, TimerQuery};
+use tourbillon_durable::store::calls::{Change, Skip};
+use tourbillon_durable::store::{Memory, RecordQuery, TimerQuery};
 use tourbillon_durable::{Outcome, Reason, Record, Retry, Store, StoreError, StoreErrorKind};
 
 use super::*;
