@@ -43,7 +43,7 @@ pub(crate) use schedules::{Wanted, pause, stop, upsert};
 pub use within::Uncommitted;
 
 use self::notices::Notices;
-use self::queue::{Notice, Queue, Role, Work};
+use self::queue::{Notifiable, Queue, Role, Work};
 use self::ticket::{Attended, Caller, Left, Ticket};
 use self::upserts::{Upsertion, upsert_together};
 use crate::error::{StoreError, StoreErrorKind};
@@ -246,7 +246,7 @@ impl Client {
         };
         let done = self.call(move_to).await?;
         if done == TimerUpdate::Done {
-            self.notify(Notice::Due(timer, to));
+            self.notify(Notifiable::Due(timer, to));
         }
         Ok(done)
     }
@@ -296,7 +296,7 @@ impl Client {
         let done = self.call(amend).await?;
         if done == TimerUpdate::Done && pause <= SOON {
             // For every clock.
-            self.notify(Notice::Due(timer, Time::from_micros(0)));
+            self.notify(Notifiable::Due(timer, Time::from_micros(0)));
         }
         Ok(done)
     }
@@ -470,7 +470,7 @@ impl Client {
     }
 
     /// Has nodes notified of a timer.
-    fn notify(&self, notice: Notice) {
+    fn notify(&self, notice: Notifiable) {
         self.handle.0.notify([notice]);
     }
 }
@@ -529,9 +529,9 @@ impl Thread {
                     let made = insert_together(&mut *store, inserts);
                     // In a call of its own, which holds up no further write.
                     let notices = made.into_iter().filter_map(|timer| match timer.lane {
-                        Some(_) => Some(Notice::Made(timer)),
+                        Some(_) => Some(Notifiable::Made(timer)),
                         None => unexpected(node, timer.id, &timer.kind, timer.due)
-                            .map(|(timer, due)| Notice::Due(timer, due)),
+                            .map(|(timer, due)| Notifiable::Due(timer, due)),
                     });
                     self.queue.notify(notices);
                 }
@@ -640,14 +640,16 @@ fn unexpected(
 fn all_unexpected(
     store: &mut dyn Store,
     node: Option<&Weak<Shared>>,
-    notices: Vec<Notice>,
+    notices: Vec<Notifiable>,
 ) -> Vec<(TimerId, Time)> {
     let (mut lanes, mut timers) = (BTreeSet::new(), Vec::new());
     for notice in notices {
         match notice {
-            Notice::Due(timer, due) => timers.push((timer, due)),
-            Notice::Made(NewTimer { lane: Some(lane), .. }) => _ = lanes.insert(lane),
-            Notice::Made(made) => timers.extend(unexpected(node, made.id, &made.kind, made.due)),
+            Notifiable::Due(timer, due) => timers.push((timer, due)),
+            Notifiable::Made(NewTimer { lane: Some(lane), .. }) => _ = lanes.insert(lane),
+            Notifiable::Made(made) => {
+                timers.extend(unexpected(node, made.id, &made.kind, made.due))
+            }
         }
     }
     let lanes: Vec<_> = lanes.into_iter().collect();

@@ -19,17 +19,17 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 pub(crate) const ANSWERS_MAX: usize = 32 << 20;
 
 /// Memory that is kept for a list while it is made, in bytes: more than it can have.
-const DRAFT: usize = 2 << 20;
+const LIST: usize = 2 << 20;
 
 /// Lists that are made at a time. The rows of a list take more memory than the list.
-const DRAFTS: usize = 4;
+const LISTS: usize = 4;
 
 /// The memory of answers.
 pub struct Answers {
     ledger: Mutex<Ledger>,
     /// Somebody waits.
     short: Notify,
-    drafts: Arc<Semaphore>,
+    lists: Arc<Semaphore>,
 }
 
 struct Ledger {
@@ -48,8 +48,8 @@ pub(crate) struct Held {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted;
 
-/// A place for a list, of [`DRAFTS`], with memory for it.
-pub(crate) struct Draft {
+/// A place for a list, of [`LISTS`], with memory for it.
+pub(crate) struct ListPermit {
     held: Held,
     _one: OwnedSemaphorePermit,
 }
@@ -60,7 +60,7 @@ impl Answers {
         Arc::new(Self {
             ledger: Mutex::new(Ledger { free: bytes, waiting: VecDeque::new() }),
             short: Notify::new(),
-            drafts: Arc::new(Semaphore::new(DRAFTS)),
+            lists: Arc::new(Semaphore::new(LISTS)),
         })
     }
 
@@ -86,9 +86,9 @@ impl Answers {
     }
 
     /// Begins a list.
-    pub(crate) async fn draft(self: &Arc<Self>) -> Draft {
-        let one = Arc::clone(&self.drafts).acquire_owned().await.expect("it is never closed");
-        Draft { held: self.hold(DRAFT).await, _one: one }
+    pub(crate) async fn list_permit(self: &Arc<Self>) -> ListPermit {
+        let one = Arc::clone(&self.lists).acquire_owned().await.expect("it is never closed");
+        ListPermit { held: self.hold(LIST).await, _one: one }
     }
 
     /// Returns whether a request waits for memory.
@@ -160,7 +160,7 @@ impl Drop for Held {
     }
 }
 
-impl Draft {
+impl ListPermit {
     /// The answer, as JSON.
     pub(crate) fn answer(mut self, document: &impl Serialize) -> Response<Body> {
         let json = serde_json::to_vec(document).expect("it is JSON");
@@ -224,12 +224,12 @@ mod tests {
 
     #[test]
     fn a_list_holds_what_it_needs() {
-        let answers = Answers::new(2 * DRAFT);
-        let drafts = [now(pin!(answers.draft())), now(pin!(answers.draft()))];
+        let answers = Answers::new(2 * LIST);
+        let permits = [now(pin!(answers.list_permit())), now(pin!(answers.list_permit()))];
         assert_eq!(answers.lock().free, 0);
-        let made = drafts.map(|draft| draft.unwrap().answer(&"x"));
-        assert_eq!(answers.lock().free, 2 * (DRAFT - 3));
+        let made = permits.map(|permit| permit.unwrap().answer(&"x"));
+        assert_eq!(answers.lock().free, 2 * (LIST - 3));
         drop(made);
-        assert_eq!(answers.lock().free, 2 * DRAFT);
+        assert_eq!(answers.lock().free, 2 * LIST);
     }
 }

@@ -34,11 +34,11 @@ pub(crate) use found::Found;
 use history::Histories;
 pub(crate) use history::HistoryQuery;
 use overview::Overviews;
-pub(crate) use pages::{Label, Left, PAGE, Query, ROWS};
+pub(crate) use pages::{Label, PAGE, PageBudget, Query, ROWS};
 use preview::Previews;
 use quota::Quota;
 pub(crate) use runs::RunQuery;
-pub(crate) use watch::{Judged, State, WATCH, lapse};
+pub(crate) use watch::{Judged, WATCH, WatchState, lapse};
 pub(crate) use write::Written;
 
 /// Tries of a change that another change came before.

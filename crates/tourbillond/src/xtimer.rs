@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
 use crate::api::{Access, Problem, traceparent};
-use crate::catalog::{Conflict, Error, Found, Left, PAGE, ROWS, Written};
+use crate::catalog::{Conflict, Error, Found, PAGE, PageBudget, ROWS, Written};
 use crate::config::Scope;
 use crate::model::{self, Run, XTIMER};
 use crate::service::Service;
@@ -171,7 +171,7 @@ pub(crate) async fn list(
     }
     let homes: Vec<_> = own.into_iter().chain(other).collect();
     homes.iter().try_for_each(|(home, _)| access.to(home, Scope::Read).map(drop))?;
-    let draft = service.answers.draft().await;
+    let permit = service.answers.list_permit().await;
     let mut all = Vec::new();
     for (home, app) in homes {
         let mut rows = service.catalog.repeating(home, XTIMER);
@@ -187,7 +187,7 @@ pub(crate) async fn list(
     all.sort_by_key(|(made, ..)| std::cmp::Reverse(*made));
     let (offset, size) = page(by.page_index, by.page_size);
     let total = Some(all.len() as u64);
-    let (mut data, mut left) = (Vec::new(), Left::new(usize::MAX));
+    let (mut data, mut left) = (Vec::new(), PageBudget::new(usize::MAX));
     for (_, home, name) in all.into_iter().skip(offset).take(size) {
         let key = model::app_and_key(&name).map_or("", |(_, key)| key);
         let id = key.strip_prefix(XTIMER).and_then(|id| id.parse().ok()).unwrap_or(0);
@@ -202,7 +202,7 @@ pub(crate) async fn list(
         left.take(its.found.size());
         data.push(its.view(id));
     }
-    Ok(draft.answer(&Answer { data: Some(data), total, ..Answer::default() }))
+    Ok(permit.answer(&Answer { data: Some(data), total, ..Answer::default() }))
 }
 
 /// Enables a timer that is disabled.

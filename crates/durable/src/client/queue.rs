@@ -14,7 +14,7 @@ const BATCH: usize = 1_000;
 
 /// Timer that nodes may have to be notified of.
 #[derive(Debug)]
-pub(super) enum Notice {
+pub(super) enum Notifiable {
     /// A timer that nodes of other processes do not expect then.
     Due(TimerId, Time),
     /// A timer that was made by a call.
@@ -33,7 +33,7 @@ pub(super) enum Work {
     /// Callers that one confirmation is for.
     Confirms(Vec<Confirm>),
     /// Timers for one notice.
-    Notices(Vec<Notice>),
+    Notices(Vec<Notifiable>),
 }
 
 /// Part of a thread in the work of its client.
@@ -75,7 +75,7 @@ struct State {
     reads: Line<Call>,
     lookups: Line<Lookup>,
     confirms: Line<Confirm>,
-    notices: Vec<Notice>,
+    notices: Vec<Notifiable>,
     writers: Crew,
     readers: Crew,
     /// True once no client is left.
@@ -137,7 +137,7 @@ impl Queue {
         self.add(Role::Reader, |state, number| state.confirms.push_back((number, confirm)));
     }
 
-    pub(super) fn notify(&self, notices: impl IntoIterator<Item = Notice>) {
+    pub(super) fn notify(&self, notices: impl IntoIterator<Item = Notifiable>) {
         let mut notices = notices.into_iter().peekable();
         if notices.peek().is_some() {
             self.add(Role::Reader, |state, _| state.notices.extend(notices));

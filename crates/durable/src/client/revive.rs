@@ -1,6 +1,6 @@
 //! Dead timers, made again.
 
-use super::queue::Notice;
+use super::queue::Notifiable;
 use super::run_now::{RunNow, insert_occurrence};
 use super::schedules::{Tried, attempt};
 use super::{Client, insert_all};
@@ -52,7 +52,7 @@ impl Client {
     pub async fn revive(&self, timer: TimerId) -> Result<Revival> {
         let (revived, made) = self.call(move |store| revive(store, timer)).await?;
         if let Some(timer) = made {
-            self.notify(Notice::Made(timer));
+            self.notify(Notifiable::Made(timer));
         }
         Ok(revived)
     }

@@ -1,6 +1,6 @@
 //! An occurrence of a schedule beside its times.
 
-use super::queue::Notice;
+use super::queue::Notifiable;
 use super::schedules::{Tried, attempt};
 use super::{Client, until_answered};
 use crate::id::TimerId;
@@ -55,7 +55,7 @@ impl Client {
         let name = name.to_owned();
         let (ran, made) = self.call(move |store| run_now(store, &name)).await?;
         if let Some(timer) = made {
-            self.notify(Notice::Made(timer));
+            self.notify(Notifiable::Made(timer));
         }
         Ok(ran)
     }

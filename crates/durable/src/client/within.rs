@@ -1,7 +1,7 @@
 //! Timers made and changed in a transaction of sqlx.
 
 use super::once::created;
-use super::{Client, Created, Notice, Once};
+use super::{Client, Created, Notifiable, Once};
 use crate::store::postgres::SqlxTransaction;
 use crate::store::postgres::sqlx::tables;
 use crate::store::{Result, TimerUpdate};
@@ -49,7 +49,7 @@ impl Once {
         let (client, timer) = self.checked()?;
         let tables = tables(client.schema.as_deref())?;
         let answer = created(timer.id, transaction.once(&tables, &timer).await?);
-        let notice = matches!(answer, Created::Created(_)).then_some(Notice::Made(timer));
+        let notice = matches!(answer, Created::Created(_)).then_some(Notifiable::Made(timer));
         Ok(Uncommitted { client, notice, answer })
     }
 }
@@ -120,7 +120,7 @@ impl Client {
         let (to, tables) = (to.into(), tables(self.schema.as_deref())?);
         let (answer, timer) = transaction.reschedule(&tables, name, to).await?;
         let timer = timer.filter(|_| answer == TimerUpdate::Done);
-        let notice = timer.map(|timer| Notice::Due(timer, to));
+        let notice = timer.map(|timer| Notifiable::Due(timer, to));
         Ok(Uncommitted { client: self.clone(), notice, answer })
     }
 }
@@ -134,7 +134,7 @@ impl Client {
 pub struct Uncommitted<T> {
     client: Client,
     /// What nodes take note of.
-    notice: Option<Notice>,
+    notice: Option<Notifiable>,
     answer: T,
 }
 

@@ -9,7 +9,7 @@
 //! every node: end it soon.
 
 mod failure;
-mod gate;
+mod fair_lock;
 mod identity;
 mod lanes;
 mod link;

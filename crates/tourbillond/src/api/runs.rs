@@ -68,7 +68,7 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     access.to(&app, Scope::Read)?;
     let limit = limit(listed.limit)?;
-    let draft = service.answers.draft().await;
+    let permit = service.answers.list_permit().await;
     let query = RunQuery {
         key: listed.key,
         search: searched(listed.search)?,
@@ -79,7 +79,7 @@ pub(crate) async fn list(
         limit,
         cursor: listed.cursor,
     };
-    Ok(draft.answer(&service.catalog.runs(&app, query).await?))
+    Ok(permit.answer(&service.catalog.runs(&app, query).await?))
 }
 
 /// Returns a run with its attempts.

@@ -178,7 +178,7 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     access.to(&app, Scope::Read)?;
     let limit = limit(listed.limit)?;
-    let draft = service.answers.draft().await;
+    let permit = service.answers.list_permit().await;
     let query = Query {
         prefix: listed.prefix,
         state: listed.state,
@@ -190,7 +190,7 @@ pub(crate) async fn list(
         limit,
         cursor: listed.cursor,
     };
-    Ok(draft.answer(&service.catalog.list(&app, query).await?))
+    Ok(permit.answer(&service.catalog.list(&app, query).await?))
 }
 
 /// Returns the label that schedules have to have.

@@ -41,7 +41,7 @@ pub(super) const READING: Duration = Duration::from_secs(10);
 
 /// Budget that a page has left.
 #[derive(Debug)]
-pub(crate) struct Left {
+pub(crate) struct PageBudget {
     items: usize,
     bytes: usize,
     /// Items that were taken, and their bytes.
@@ -50,7 +50,7 @@ pub(crate) struct Left {
     has_passed: bool,
 }
 
-impl Left {
+impl PageBudget {
     /// A page of so many items at most.
     pub(crate) fn new(items: usize) -> Self {
         Self { items, bytes: PAGE, taken: (0, 0), has_passed: false }
@@ -289,7 +289,7 @@ impl Catalog {
         let now = self.reader.now().await?;
         let after = query.cursor.as_ref().map(|key| model::name(app, key));
         let mut live = self.live(app, query, after);
-        let mut left = Left::new(query.limit as usize);
+        let mut left = PageBudget::new(query.limit as usize);
         let (mut items, mut next, mut last) = (Vec::new(), None, None);
         let began = self.timer.now();
         while let Some((name, found)) = live.next(left.rows()).await? {
@@ -323,7 +323,7 @@ impl Catalog {
     /// that lists none.
     pub(super) async fn total_of_label(&self, app: &str, query: &Query) -> Result<Total> {
         let mut live = self.live(app, query, None);
-        let mut left = Left::new(1);
+        let mut left = PageBudget::new(1);
         let mut total = Total { count: 0, at_least: false };
         let began = self.timer.now();
         while let Some((name, found)) = live.next(ROWS).await? {

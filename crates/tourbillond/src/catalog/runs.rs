@@ -5,7 +5,7 @@ use tourbillon_durable::{Outcome, Record, RecordSummary, Revival, StoreError, Ti
 
 use super::Catalog;
 use super::error::{Conflict, Error, Missing, Result};
-use super::pages::{Left, ROWS};
+use super::pages::{PageBudget, ROWS};
 use crate::callback::{open, read_attempts};
 use crate::model::{self, CompletionState, LastRun, Page, Run, RunState, Stored};
 
@@ -58,7 +58,7 @@ impl Catalog {
         (records.name, records.since, records.until) = (name, query.since, query.until);
         records.newest_first = query.newest_first;
         records.outcome = query.state.and_then(outcome_of);
-        let mut left = Left::new(query.limit as usize);
+        let mut left = PageBudget::new(query.limit as usize);
         let (mut items, mut last) = (Vec::new(), cursor);
         let next = |last: Option<(Time, TimerId)>| {
             last.map(|(time, id)| format!("{}.{id}", time.as_micros()))

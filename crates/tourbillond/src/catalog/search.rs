@@ -8,7 +8,7 @@ use tourbillon_durable::store::{NameState, Search};
 use super::Catalog;
 use super::error::Result;
 use super::found::Found;
-use super::pages::{Left, Query, without_body};
+use super::pages::{PageBudget, Query, without_body};
 use super::runs::of_summary;
 use crate::model::{self, Page, Schedule, ScheduleKind, ScheduleState, Total};
 
@@ -37,7 +37,7 @@ impl Catalog {
         search.after = query.cursor.as_ref().map(|key| model::name(app, key));
         let hits = self.reader.search(search).await?;
         let mut names = VecDeque::from(hits.names);
-        let mut left = Left::new(query.limit as usize);
+        let mut left = PageBudget::new(query.limit as usize);
         let (mut items, mut last) = (Vec::new(), None);
         while !names.is_empty() && !left.is_none() {
             let part = names.len().min(left.rows() as usize);

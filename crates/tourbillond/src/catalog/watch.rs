@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Content of a watch, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct WatchState {
     pub(crate) app: String,
     pub(crate) key: String,
     /// Time of the last success, or else from which one is awaited, in microseconds since the Unix
@@ -54,7 +54,7 @@ pub(crate) struct State {
     was_silent: bool,
 }
 
-impl State {
+impl WatchState {
     pub(crate) fn since(&self) -> Time {
         Time::from_micros(self.since_us)
     }
@@ -64,7 +64,7 @@ impl State {
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     timer: Timer,
-    state: State,
+    state: WatchState,
 }
 
 impl Watch {
@@ -108,7 +108,7 @@ impl Watch {
 }
 
 /// Returns an identity of the time without a success that a watch has come to.
-pub(crate) fn lapse(watch: TimerId, state: &State) -> String {
+pub(crate) fn lapse(watch: TimerId, state: &WatchState) -> String {
     format!("{watch}/{}", state.since_us)
 }
 
@@ -174,7 +174,7 @@ impl Catalog {
     }
 
     /// Judges the schedule of a watch that is due. Returns its definition, if it is silent.
-    pub(crate) async fn judge(&self, state: &State) -> Result<(Judged, Option<Definition>)> {
+    pub(crate) async fn judge(&self, state: &WatchState) -> Result<(Judged, Option<Definition>)> {
         let now = self.client.now().await?;
         // That of a pause is to come: its schedule was there before it.
         let waits = state.since() <= now && now.since(state.since()) < MARGIN;
@@ -230,14 +230,14 @@ impl Catalog {
                     // The first death makes one.
                     return Ok(());
                 }
-                let state = State::new(app, key, now);
+                let state = WatchState::new(app, key, now);
                 match self.make_watch(&state, within).await? {
                     Created::Created(_) => return Ok(()),
                     Created::Exists(_) => continue,
                 }
             };
             let was_silent = watch.is_notified(now);
-            let mut state = State { was_silent, ..State::new(app, key, now) };
+            let mut state = WatchState { was_silent, ..WatchState::new(app, key, now) };
             let mut at = due(&state, within);
             if !begins {
                 (state.since_us, at) = (watch.state.since_us, watch.timer.new.due);
@@ -286,7 +286,7 @@ impl Catalog {
             }
             let was_silent = watch.is_notified(now);
             let since_us = since.as_micros();
-            let state = State { since_us, was_silent, ..watch.state.clone() };
+            let state = WatchState { since_us, was_silent, ..watch.state.clone() };
             if !self.write_watch(&watch, &state, since + within).await? {
                 self.timer.sleep(PAUSE).await;
             }
@@ -339,7 +339,7 @@ impl Catalog {
         found: Option<&Watch>,
         now: Time,
     ) -> std::result::Result<(), StoreError> {
-        let mut state = State::new(app, key, now);
+        let mut state = WatchState::new(app, key, now);
         let within = self.alerts(app, definition).success_within;
         let is_done = match found {
             None if within.is_none() => true,
@@ -369,9 +369,10 @@ impl Catalog {
     ) -> std::result::Result<u32, StoreError> {
         let (run, within) = (run.to_string(), self.alerts(app, definition).success_within);
         let found = self.watch(app, key).await?;
-        let mut state =
-            found.as_ref().map_or_else(|| State::new(app, key, now), |watch| watch.state.clone());
-        let counted = |state: &State| u32::try_from(state.dead.len()).unwrap_or(u32::MAX);
+        let mut state = found
+            .as_ref()
+            .map_or_else(|| WatchState::new(app, key, now), |watch| watch.state.clone());
+        let counted = |state: &WatchState| u32::try_from(state.dead.len()).unwrap_or(u32::MAX);
         if state.dead.contains(&run) || counted(&state) >= most {
             return Ok(counted(&state));
         }
@@ -460,7 +461,7 @@ impl Catalog {
 
     async fn make_watch(
         &self,
-        state: &State,
+        state: &WatchState,
         within: Option<Duration>,
     ) -> std::result::Result<Created, StoreError> {
         let payload = serde_json::to_vec(state).expect("a state is JSON");
@@ -472,7 +473,7 @@ impl Catalog {
     async fn write_watch(
         &self,
         watch: &Watch,
-        state: &State,
+        state: &WatchState,
         due: Time,
     ) -> std::result::Result<bool, StoreError> {
         // An attempt does not change the version. One that ran at the look or began after it may
@@ -488,7 +489,7 @@ impl Catalog {
     }
 }
 
-impl State {
+impl WatchState {
     fn new(app: &str, key: &str, since: Time) -> Self {
         let (app, key) = (app.to_owned(), key.to_owned());
         Self { app, key, since_us: since.as_micros(), dead: Vec::new(), was_silent: false }
@@ -496,7 +497,7 @@ impl State {
 }
 
 /// Returns when a watch is due: never, if there is no time within which to succeed.
-fn due(state: &State, within: Option<Duration>) -> Time {
+fn due(state: &WatchState, within: Option<Duration>) -> Time {
     within.map_or(Time::NEVER, |within| state.since() + within)
 }
 
@@ -530,7 +531,7 @@ mod tests {
             "callback": {"url": "https://example.com/"}}"#;
         let definition: Definition = serde_json::from_str(definition).unwrap();
         let now = service.client.now().await.unwrap();
-        let state = State::new("a", "k", Time::from_micros(now.as_micros() - 7_200_000_000));
+        let state = WatchState::new("a", "k", Time::from_micros(now.as_micros() - 7_200_000_000));
         catalog.make_watch(&state, Some(HOUR)).await.unwrap();
         let lease = Lease { node: NodeId::new(), epoch: 1 };
         store.join(lease, HOUR).unwrap();

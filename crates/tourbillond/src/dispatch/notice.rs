@@ -14,7 +14,7 @@ use serde::Serialize;
 use tourbillon_durable::{Fire, StoreError, StoreErrorKind, Time};
 
 use crate::callback::{Guard, NOTICE_TEXT_MAX, Told, check_notify, cut, random, retry, share};
-use crate::catalog::{State, lapse};
+use crate::catalog::{WatchState, lapse};
 use crate::config::Config;
 use crate::model::{
     self, AtWhen, Definition, DisabledBy, EndedAttempt, Notify, RetryPolicy, Stored, When,
@@ -313,7 +313,7 @@ impl Notice<'_> {
 /// Notice that a schedule has not succeeded in time.
 pub(super) struct Silence<'a> {
     pub(super) service: &'a Service,
-    pub(super) state: &'a State,
+    pub(super) state: &'a WatchState,
     /// Attempt of the schedule's watch.
     pub(super) fire: &'a Fire,
 }
@@ -321,7 +321,7 @@ pub(super) struct Silence<'a> {
 impl Silence<'_> {
     /// Makes the notice, once for each time without a success. Returns as [`Notice::dead`] does.
     pub(super) async fn tell(&self, notify: &Notify) -> bool {
-        let State { app, key, .. } = self.state;
+        let WatchState { app, key, .. } = self.state;
         let since = model::rfc3339(self.state.since());
         let body = Body::new(Event::NoSuccess, (app, key), Of::Silence { since });
         let of = lapse(self.fire.id(), self.state);

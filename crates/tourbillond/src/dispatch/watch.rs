@@ -8,7 +8,7 @@ use tourbillon_durable::Fire;
 use tracing::{error, warn};
 
 use super::notice::Silence;
-use crate::catalog::{Judged, State, WATCH};
+use crate::catalog::{Judged, WATCH, WatchState};
 use crate::service::Service;
 
 /// Watches that the worker has in hand.
@@ -55,7 +55,7 @@ pub(super) async fn follow(service: Arc<Service>) {
 }
 
 async fn judge(service: &Service, fire: Fire) {
-    let Ok(state) = serde_json::from_slice::<State>(fire.payload()) else {
+    let Ok(state) = serde_json::from_slice::<WatchState>(fire.payload()) else {
         error!(watch = %fire.id(), "a watch is not understood");
         fire.postpone(PAUSE);
         return;

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use tourbillon::Timer;
 
 use super::failure::{Answer, Failure};
-use super::gate::Gate;
+use super::fair_lock::FairLock;
 use super::identity::Identity;
 use super::schema;
 use crate::error::{StoreError, StoreErrorKind};
@@ -47,7 +47,7 @@ struct File {
     identity: Identity,
     /// Instead of the host's wall clock.
     clock: Option<Timer>,
-    gate: Gate,
+    writers: FairLock,
 }
 
 /// One connection. It is opened anew after an error that may be the connection's own.
@@ -62,7 +62,7 @@ impl Link {
     pub(super) fn open(path: PathBuf, clock: Option<Timer>) -> Result<Self> {
         let connection = connect(&path, OpenFlags::SQLITE_OPEN_CREATE, schema::migrate)?;
         let identity = Identity::of(&path)?;
-        let file = Arc::new(File { path, identity, clock, gate: Gate::default() });
+        let file = Arc::new(File { path, identity, clock, writers: FairLock::default() });
         Ok(Self { file, connection: Some(connection) })
     }
 
@@ -98,7 +98,7 @@ impl Link {
         work: impl FnOnce(&Connection, Time) -> Answer<T>,
     ) -> Result<T> {
         let file = self.file.clone();
-        let Some(_inside) = file.gate.enter(Instant::now() + PATIENCE) else {
+        let Some(_inside) = file.writers.enter(Instant::now() + PATIENCE) else {
             let why = format!("other connections of this process wrote for {PATIENCE:?}");
             return Err(StoreError::new(StoreErrorKind::Unavailable, why));
         };

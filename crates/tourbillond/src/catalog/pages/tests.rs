@@ -11,21 +11,21 @@ use crate::service::Service;
 
 #[test]
 fn a_page_ends_by_its_items_or_its_bytes() {
-    let mut few = Left::new(2);
+    let mut few = PageBudget::new(2);
     assert_eq!(few.rows(), 3);
     few.take(1);
     assert!(!few.is_none());
     assert_eq!(few.rows(), 2);
     few.take(1);
     assert!(few.is_none());
-    let mut large = Left::new(1_000);
+    let mut large = PageBudget::new(1_000);
     (0..22).for_each(|_| large.take(47_000));
     assert!(!large.is_none());
     assert_eq!(large.rows(), 1);
     large.take(47_000);
     assert!(large.is_none());
     // Small ones are as many as were asked for.
-    let mut small = Left::new(1_000);
+    let mut small = PageBudget::new(1_000);
     assert_eq!(small.rows(), 17, "they may be large");
     small.take(500);
     assert_eq!(small.rows(), ROWS);
@@ -34,10 +34,10 @@ fn a_page_ends_by_its_items_or_its_bytes() {
     // Few of the next rows may be listed.
     small.pass(0);
     assert_eq!(small.rows(), ROWS);
-    let mut none = Left::new(1);
+    let mut none = PageBudget::new(1);
     (0..PAGE / PASSED).for_each(|_| none.pass(0));
     assert!(none.is_none());
-    let mut passed = Left::new(1);
+    let mut passed = PageBudget::new(1);
     (0..170).for_each(|_| passed.pass(48 << 10));
     assert!(!passed.is_none());
     passed.pass(48 << 10);

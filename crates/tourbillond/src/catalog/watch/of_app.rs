@@ -5,7 +5,7 @@ use std::time::Duration;
 use tourbillon_durable::store::ScheduleRow;
 use tourbillon_durable::{Created, Time};
 
-use super::{Judged, MARGIN, PAUSE, State, judge};
+use super::{Judged, MARGIN, PAUSE, WatchState, judge};
 use crate::catalog::error::{Conflict, Result};
 use crate::catalog::{Catalog, Found, ROWS, TRIES};
 use crate::model;
@@ -50,7 +50,7 @@ impl Catalog {
     ) -> Result<()> {
         for _ in 0..TRIES {
             let Some(watch) = self.watch(app, key).await? else {
-                match self.make_watch(&State::new(app, key, now), Some(within)).await? {
+                match self.make_watch(&WatchState::new(app, key, now), Some(within)).await? {
                     Created::Created(_) => return Ok(()),
                     Created::Exists(_) => continue,
                 }
@@ -61,7 +61,7 @@ impl Catalog {
                 // A success that was noted meanwhile is later, and so is the end of a pause.
                 let since = now.max(watch.state.since());
                 let (since_us, was_silent) = (since.as_micros(), watch.is_notified(now));
-                (State { since_us, was_silent, ..watch.state.clone() }, since + within)
+                (WatchState { since_us, was_silent, ..watch.state.clone() }, since + within)
             });
             let (state, at) = match begins {
                 Some(begins) => begins,

@@ -1,4 +1,4 @@
-//! [`Gate`]: who of one process writes next.
+//! [`FairLock`]: who of one process writes next.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::time::Instant;
 ///
 /// Between processes SQLite's lock decides. It is not fair, and has to be polled.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
+pub(super) struct FairLock {
     line: Mutex<Line>,
     moved: Condvar,
 }
@@ -20,7 +20,7 @@ struct Line {
     places: VecDeque<u64>,
 }
 
-impl Gate {
+impl FairLock {
     /// Waits until all are out that came before; `None` if the deadline comes first.
     pub(super) fn enter(&self, deadline: Instant) -> Option<Inside<'_>> {
         let mut line = self.lock();
@@ -36,7 +36,7 @@ impl Gate {
             let waited = self.moved.wait_timeout(line, left);
             line = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        Some(Inside { gate: self })
+        Some(Inside { lock: self })
     }
 
     fn lock(&self) -> MutexGuard<'_, Line> {
@@ -47,13 +47,13 @@ impl Gate {
 /// The right to write, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Inside<'a> {
-    gate: &'a Gate,
+    lock: &'a FairLock,
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.gate.lock().places.pop_front();
-        self.gate.moved.notify_all();
+        self.lock.lock().places.pop_front();
+        self.lock.moved.notify_all();
     }
 }
 
@@ -63,28 +63,28 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use super::Gate;
+    use super::FairLock;
 
     fn later() -> Instant {
         Instant::now() + Duration::from_secs(600)
     }
 
-    fn waiting(gate: &Gate) -> usize {
-        gate.lock().places.len()
+    fn waiting(lock: &FairLock) -> usize {
+        lock.lock().places.len()
     }
 
     #[test]
     fn each_is_let_in_when_it_came() {
-        let (gate, (sender, entered)) = (Gate::default(), mpsc::channel());
+        let (lock, (sender, entered)) = (FairLock::default(), mpsc::channel());
         thread::scope(|scope| {
-            let inside = gate.enter(later());
+            let inside = lock.enter(later());
             for n in 0..4 {
-                let (gate, sender) = (&gate, sender.clone());
+                let (lock, sender) = (&lock, sender.clone());
                 scope.spawn(move || {
-                    let _inside = gate.enter(later()).unwrap();
+                    let _inside = lock.enter(later()).unwrap();
                     sender.send(n).unwrap();
                 });
-                while waiting(gate) < n + 2 {
+                while waiting(lock) < n + 2 {
                     thread::yield_now();
                 }
             }
@@ -96,11 +96,11 @@ mod tests {
 
     #[test]
     fn one_that_gave_up_keeps_nobody_waiting() {
-        let gate = Gate::default();
-        let inside = gate.enter(later()).unwrap();
-        assert!(gate.enter(Instant::now()).is_none());
+        let lock = FairLock::default();
+        let inside = lock.enter(later()).unwrap();
+        assert!(lock.enter(Instant::now()).is_none());
         drop(inside);
-        assert!(gate.enter(Instant::now()).is_some());
-        assert_eq!(waiting(&gate), 0);
+        assert!(lock.enter(Instant::now()).is_some());
+        assert_eq!(waiting(&lock), 0);
     }
 }
