@@ -7,11 +7,11 @@ mod board;
 mod calls;
 mod close;
 mod driven_by;
+mod drop_by_pointer;
 mod entry;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 mod host_wait;
 mod insert;
-mod kept;
 mod notify;
 mod observed;
 #[cfg_attr(
@@ -50,9 +50,9 @@ pub(crate) use armed::{Armed, Listing};
 use board::Board;
 use calls::Calls;
 pub(crate) use driven_by::*;
+pub(crate) use drop_by_pointer::DropByPointer;
 pub(crate) use entry::{Claim, Entry, State};
 pub(crate) use insert::Caller;
-pub(crate) use kept::Kept;
 pub(crate) use notify::Notify;
 use observed::Observed;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
@@ -96,7 +96,7 @@ pub(crate) fn default_shards() -> usize {
 }
 
 /// A counted reference to an engine.
-pub(crate) type SharedEngine = Arc<Kept<Engine>>;
+pub(crate) type SharedEngine = Arc<DropByPointer<Engine>>;
 
 /// Shards, clock, alarm and drive of one timer.
 pub(crate) struct Engine {
@@ -117,7 +117,7 @@ pub(crate) struct Engine {
     /// engine, whose locks may be held by threads that are not there.
     pub(crate) generation: Generation,
     /// Engine that stands in for this one in a child of that process.
-    successor: SetOnce<Kept<Stakes>>,
+    successor: SetOnce<DropByPointer<Stakes>>,
     uncommon: &'static Uncommon,
     /// The time at the last pass. Written by passes, read by anyone.
     cached_now: CachePadded<AtomicU64>,
@@ -148,7 +148,7 @@ impl Engine {
     ) -> SharedEngine {
         let driven_by =
             DrivenBy::Thread(DriverThread::new(DriverThread::NAME.into(), watch_resumes));
-        Arc::new(Kept::for_good(Self::of(&Uncommon::FOR_GOOD, clock, shards, driven_by)))
+        Arc::new(DropByPointer::for_good(Self::of(&Uncommon::FOR_GOOD, clock, shards, driven_by)))
     }
 
     fn of(uncommon: &'static Uncommon, clock: Clock, shards: usize, driven_by: DrivenBy) -> Self {
@@ -223,7 +223,7 @@ impl Engine {
     /// Makes a reference to be cloned. The last of them drops the engine.
     #[inline]
     pub(crate) fn shared(self) -> SharedEngine {
-        Arc::new(Kept::new(self))
+        Arc::new(DropByPointer::new(self))
     }
 
     /// The engine itself, or what stands in for it if it is inherited.
@@ -244,7 +244,7 @@ impl Engine {
         allow(unreachable_code, reason = "no driver is a task")
     )]
     #[inline]
-    fn copied(&self) -> Kept<Stakes> {
+    fn copied(&self) -> DropByPointer<Stakes> {
         // Each field is named, so that none of the options is forgotten.
         let Self {
             clock,
@@ -282,15 +282,15 @@ impl Engine {
         if let Some(keep_lateness) = observed.keeps_lateness {
             keep_lateness(&mut engine);
         }
-        Kept::new(Stakes::new(engine.shared()))
+        DropByPointer::new(Stakes::new(engine.shared()))
     }
 
     /// [`copied`](Self::copied) of the process-wide engine, without options.
     #[cfg(not(target_os = "none"))]
-    fn copied_for_good(&self) -> Kept<Stakes> {
+    fn copied_for_good(&self) -> DropByPointer<Stakes> {
         let DrivenBy::Thread(thread) = &self.driven_by else { unreachable!("it has a thread") };
         let engine = Self::for_good(self.clock.clone(), self.shards.len(), thread.watch_resumes);
-        Kept::for_good(Stakes::new(engine))
+        DropByPointer::for_good(Stakes::new(engine))
     }
 
     pub(crate) fn clock(&self) -> &Clock {

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::driver;
 #[cfg(not(target_os = "none"))]
 use crate::engine::default_shards;
-use crate::engine::{Engine, Kept, Notify, SharedEngine, Stake, Stakes};
+use crate::engine::{DropByPointer, Engine, Notify, SharedEngine, Stake, Stakes};
 use crate::sync::unmodelled::AtomicPtr;
 use crate::sync::{Arc, Ordering, SetOnce, SpawnError};
 
@@ -31,7 +31,7 @@ fn global_engine() -> &'static Engine {
 }
 
 /// A counted reference to a handle.
-pub(crate) type SharedHandle = Arc<Kept<Handle>>;
+pub(crate) type SharedHandle = Arc<DropByPointer<Handle>>;
 
 /// State that all clones of a [`Timer`](crate::Timer) share; gone with the last.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Handle {
 
 impl Handle {
     pub(crate) fn shared(engine: SharedEngine) -> SharedHandle {
-        Arc::new(Kept::new(Self { stakes: Stakes::new(engine) }))
+        Arc::new(DropByPointer::new(Self { stakes: Stakes::new(engine) }))
     }
 
     #[inline]
@@ -66,7 +66,7 @@ impl Handle {
             let watch_resumes = driver::watch_resumes(Clock::MONOTONIC_COUNTS_SUSPEND);
             let shards = default_shards();
             let engine = Engine::for_good(Clock::monotonic(), shards, watch_resumes);
-            Arc::new(Kept::for_good(Self { stakes: Stakes::new(engine) }))
+            Arc::new(DropByPointer::for_good(Self { stakes: Stakes::new(engine) }))
         })
     }
 

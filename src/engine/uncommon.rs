@@ -6,7 +6,7 @@
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
 )))]
 use crate::engine::SharedEngine;
-use crate::engine::{DrivenBy, Engine, Entry, Kept, Stakes};
+use crate::engine::{DrivenBy, DropByPointer, Engine, Entry, Stakes};
 use crate::foreign::guarded;
 #[cfg(not(any(
     target_os = "none",
@@ -18,7 +18,7 @@ use crate::tick::Tick;
 /// The functions of one engine.
 pub(super) struct Uncommon {
     /// Makes the engine that stands in for this one in a child process.
-    pub(super) anew: fn(&Engine) -> Kept<Stakes>,
+    pub(super) anew: fn(&Engine) -> DropByPointer<Stakes>,
     /// Calls a driver other than a thread.
     pub(super) unpark: fn(&Engine),
     /// Starts such a driver. In an event loop there is none, nor without an operating system.

@@ -225,7 +225,7 @@ pub const CRATES: &[Crate] = &[
             "engine/parker/windows.rs",
             "engine/parker/windows/resumes.rs",
             "engine/shard.rs",
-            "engine/kept.rs",
+            "engine/drop_by_pointer.rs",
             "engine/wake_batch.rs",
             "fork.rs",
             "handle.rs",

@@ -7,13 +7,13 @@ use core::ops::Deref;
 /// A value, and the address of the function that drops it. That of the process-wide timer does
 /// nothing: the timer lasts as long as the program. So a program with sleeps alone has no code to
 /// take an engine apart.
-pub(crate) struct Kept<T> {
+pub(crate) struct DropByPointer<T> {
     value: ManuallyDrop<T>,
     /// Drops `value`, or leaves it.
     end: unsafe fn(&mut ManuallyDrop<T>),
 }
 
-impl<T> Kept<T> {
+impl<T> DropByPointer<T> {
     pub(crate) fn new(value: T) -> Self {
         Self { value: ManuallyDrop::new(value), end: ManuallyDrop::drop }
     }
@@ -26,7 +26,7 @@ impl<T> Kept<T> {
     }
 }
 
-impl<T> Deref for Kept<T> {
+impl<T> Deref for DropByPointer<T> {
     type Target = T;
 
     #[inline(always)]
@@ -35,14 +35,14 @@ impl<T> Deref for Kept<T> {
     }
 }
 
-impl<T> Drop for Kept<T> {
+impl<T> Drop for DropByPointer<T> {
     fn drop(&mut self) {
         // SAFETY: this is the only drop, and nothing uses the value after it.
         unsafe { (self.end)(&mut self.value) };
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Kept<T> {
+impl<T: fmt::Debug> fmt::Debug for DropByPointer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.value.fmt(f)
     }
