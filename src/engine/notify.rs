@@ -96,7 +96,7 @@ impl Engine {
                 return Notify::Wait(key);
             }
         }
-        if anew { Notify::Nothing } else { self.look_for_driver() }
+        self.look_for_driver()
     }
 
     /// Returns whether the driver has to be started.
