@@ -171,7 +171,8 @@ fn child_ends_many_drivers() {
     let stacks = mappings();
     (0..2_000).for_each(|_| round());
     eventually("all are gone", || counts() == before);
-    assert!(mappings() < stacks + 10, "stacks are kept");
+    // A kept stack is a mapping for each of the rounds. A sanitizer makes some of its own.
+    assert!(mappings() < stacks + 200, "stacks are kept");
 }
 
 #[cfg(unix)]
