@@ -371,6 +371,7 @@ impl Sleep {
     /// The driver of an armed sleep runs, although it may not have scanned yet; unless a poll
     /// panicked, or the sleep never had a deadline before.
     #[cold]
+    #[inline]
     fn wake_undriven(&self) {
         let engine = self.engine.get();
         if let Phase::Armed(entry) = self.phase(engine) {

@@ -119,6 +119,7 @@ impl Engine {
     /// Fires one entry, if it is queued: a virtual clock has passed it before that, or there is no
     /// driver for it.
     #[cold]
+    #[inline]
     pub(crate) fn fire_late(&self, entry: &Entry, now: Tick) {
         let waker = self.shard_of(entry).fire(entry, now);
         if let Some(waker) = waker {

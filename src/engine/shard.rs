@@ -206,6 +206,7 @@ impl Shard {
     }
 
     #[cold]
+    #[inline]
     fn refile_unqueued(&mut self, entry: &Entry, due: Due) -> Notify {
         if entry.state().is_out() {
             entry.distrust_fire();
