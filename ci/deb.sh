@@ -67,6 +67,7 @@ install -D -m 644 -t "$doc/deploy" "$sources/deploy/alerts.yaml" "$sources/deplo
 install -D -m 644 -t "$doc" "$sources/deploy/deb/README.Debian"
 # Links to other crates lead out of the package.
 sed 's/\[\([^]]*\)\](\.\.\/[^)]*)/\1/g' "$sources/README.md" >"$doc/README.md"
+sed -i 's/\[\([^]]*\)\](\.\.\/\.\.\/[^)]*)/\1/g' "$doc/docs"/*.md
 install -D -m 644 -t "$doc" "$sources/CHANGELOG.md"
 maintainer=$(sed -n 's/^Maintainer: //p' "$sources/deploy/deb/control")
 date=$(date -Rud "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}")
@@ -111,7 +112,7 @@ echo "$package: $(stat -c %s "$package") bytes"
 unpacked=$base/unpacked share_doc=/usr/share/doc/tourbillond
 dpkg-deb --extract "$package" "$unpacked"
 for program in tourbillond tourbillonctl; do
-    [ "$("$unpacked/usr/bin/$program" --version)" = "$program $version" ]
+    "$unpacked/usr/bin/$program" --version | grep "^$program $version\>"
     grep -q "^.TH $program 1" <(zcat "$unpacked/usr/share/man/man1/$program.1.gz")
     bash -n "$unpacked/usr/share/bash-completion/completions/$program"
 done
@@ -175,8 +176,8 @@ cp "$package" "$base/root/tmp/tourbillond.deb"
 inside() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$base/root" "$@"; }
 
 inside dpkg --install /tmp/tourbillond.deb
-[ "$(inside tourbillond --version)" = "tourbillond $version" ]
-[ "$(inside tourbillonctl --version)" = "tourbillonctl $version" ]
+inside tourbillond --version | grep "^tourbillond $version\>"
+inside tourbillonctl --version | grep "^tourbillonctl $version\>"
 [ "$(inside stat -c '%a %U:%G' /etc/tourbillond/config.toml)" = "640 root:tourbillond" ]
 inside dpkg --verify tourbillond
 
