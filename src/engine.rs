@@ -257,7 +257,6 @@ impl Engine {
             generation: _,
             successor: _,
             uncommon: _,
-
             cached_now: _,
             observed,
             armed: _,
