@@ -52,7 +52,7 @@ while read -r title function functions files; do
             { echo "ARCHITECTURE.md: $title enters $name, and does not say so"; exit 1; }
     done <<<"$names"
 done <<<'Make walk::walk_make 21 12
-Arm walk::walk_arm 48 16
+Arm walk::walk_arm 49 16
 Fire tourbillon::driver::thread::run 123 28
-End walk::walk_end 37 10
+End walk::walk_end 38 10
 Cancel walk::walk_cancel 29 11'

@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 
 # With rustc 1.95, whose linker keeps the unwinding tables of functions that it leaves out.
-limit=82500
+limit=81500
 times=10
 unused='unix::cgroups|Registration|clock::steps::|Histogram::record|VirtualTime::movers|TimerFd'
 unused+='|TaskDriver|drop_in_place<tourbillon::(engine::Engine|clock::Clock)>'

@@ -118,6 +118,7 @@ pub(crate) struct Engine {
     pub(crate) generation: Generation,
     /// Engine that stands in for this one in a child of that process.
     successor: SetOnce<DropByPointer<Stakes>>,
+    #[cfg(not(target_os = "none"))]
     uncommon: &'static Uncommon,
     /// The time at the last pass. Written by passes, read by anyone.
     cached_now: CachePadded<AtomicU64>,
@@ -151,6 +152,7 @@ impl Engine {
         Arc::new(DropByPointer::for_good(Self::of(&Uncommon::FOR_GOOD, clock, shards, driven_by)))
     }
 
+    #[cfg_attr(target_os = "none", allow(unused_variables, reason = "all have the same"))]
     fn of(uncommon: &'static Uncommon, clock: Clock, shards: usize, driven_by: DrivenBy) -> Self {
         // Nothing of it is dropped here: the code for that would be in each program that sleeps. If
         // there is no memory, it is leaked.
@@ -174,6 +176,7 @@ impl Engine {
             clock: ManuallyDrop::into_inner(clock),
             generation,
             successor: SetOnce::new(),
+            #[cfg(not(target_os = "none"))]
             uncommon,
             cached_now: CachePadded::new(AtomicU64::new(now.raw())),
             observed: Observed::new(),
@@ -233,14 +236,17 @@ impl Engine {
 
     /// Returns the stakes of the engine that stands in for this inherited one.
     pub(crate) fn successor(&self) -> &Stakes {
-        let successor = self.successor.get_or_init(|| (self.uncommon.anew)(self));
+        let successor = self.successor.get_or_init(|| (self.uncommon().anew)(self));
         let engine = successor.engine();
         if engine.generation.is_past() { engine.successor() } else { successor }
     }
 
     /// Makes an engine like this one, for a child process.
     #[cfg_attr(
-        all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
+        any(
+            target_os = "none",
+            all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+        ),
         allow(unreachable_code, reason = "no driver is a task")
     )]
     #[inline]
@@ -256,7 +262,8 @@ impl Engine {
             parks_in_time: _,
             generation: _,
             successor: _,
-            uncommon: _,
+            #[cfg(not(target_os = "none"))]
+                uncommon: _,
             cached_now: _,
             observed,
             armed: _,

@@ -1,7 +1,7 @@
 //! The driver thread's place, where there are no threads.
 
 use crate::engine::{DrivenBy, SharedEngine};
-use crate::sync::{Arc, SpawnError};
+use crate::sync::SpawnError;
 
 /// Would start the engine's thread.
 #[cold]

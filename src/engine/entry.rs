@@ -260,7 +260,6 @@ impl Entry {
     }
 
     /// Queued to Abandoned, giving the waker. Under the shard's lock.
-    #[cfg(not(target_os = "none"))]
     pub(crate) fn abandon(&self) -> Waker {
         let waker = self.take_waker();
         self.set(State::Abandoned);
@@ -271,7 +270,7 @@ impl Entry {
     /// its state there.
     #[inline]
     pub(crate) fn remove(&self, seen: State) -> Option<Waker> {
-        let waker = (!seen.is_out()).then(|| self.take_waker());
+        let waker = matches!(seen, State::Queued | State::Kept).then(|| self.take_waker());
         self.set(State::Idle);
         waker
     }

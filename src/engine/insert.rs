@@ -92,7 +92,7 @@ impl Engine {
             return notify;
         }
         if self.clock.is_virtual() {
-            (self.uncommon.catch_up)(self, entry, due.by);
+            (self.uncommon().catch_up)(self, entry, due.by);
         }
         self.notify(notify)
     }

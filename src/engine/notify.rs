@@ -79,7 +79,7 @@ impl Engine {
                 feature = "wasm-bindgen"
             )))]
             DrivenBy::Thread(thread) => thread.unpark(),
-            _ => (self.uncommon.unpark)(self),
+            _ => (self.uncommon().unpark)(self),
         }
     }
 

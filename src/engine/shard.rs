@@ -16,9 +16,7 @@ use crate::stats::Histogram;
 use crate::sync::{CachePadded, Lock};
 use crate::tick::Tick;
 use crate::tolerance::{Due, Margin};
-#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
-use crate::wheel::NodeKey;
-use crate::wheel::{Allowance, Memory, Timed, Turned};
+use crate::wheel::{Allowance, Memory, NodeKey, Timed, Turned};
 
 /// Entries filed again in one turn. Bounds how long the lock is held: each costs up to about
 /// 100 ns where the memory is cold. Without an operating system interrupts wait for the lock. The
@@ -152,7 +150,7 @@ impl Shard {
     /// Hands out a queued entry. `index` is this shard's own.
     #[inline(always)]
     pub(crate) fn arm(&mut self, index: u8, due: Due, waker: Waker) -> (Claim, Notify) {
-        let key = self.wheel.entries.allocate(|| Entry::new(index));
+        let key = self.allocate(index);
         let filed = self.wheel.insert(key, due.from(), due.by);
         let entry = self.wheel.entries.value(key);
         #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
@@ -164,9 +162,15 @@ impl Shard {
         (claim, self.note_queued(due))
     }
 
+    /// Hands out an entry. The only place, so that the code that makes chunks is there once.
+    #[inline]
+    fn allocate(&mut self, index: u8) -> NodeKey {
+        self.wheel.entries.allocate(|| Entry::new(index))
+    }
+
     /// Hands out an entry that keeps `waker`, outside of the wheel.
     pub(crate) fn keep(&mut self, index: u8, waker: Waker) -> Claim {
-        let key = self.wheel.entries.allocate(|| Entry::new(index));
+        let key = self.allocate(index);
         let entry = self.wheel.entries.value(key);
         entry.place.leave(key);
         entry.keep(waker);
@@ -218,7 +222,7 @@ impl Shard {
     /// [`arm`](Self::arm) for one with a wait of the host's.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     pub(crate) fn arm_alone(&mut self, due: Due, waker: Waker) -> (Claim, Notify) {
-        let key = self.wheel.entries.allocate(|| Entry::new(0));
+        let key = self.allocate(0);
         self.wheel.entries.value(key).set_alone(true);
         let notify = self.queue_alone(key, due, Some(waker));
         (Claim::on(self.wheel.entries.value(key)), notify)

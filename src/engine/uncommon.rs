@@ -59,6 +59,15 @@ impl Uncommon {
 }
 
 impl Engine {
+    /// Without an operating system all engines have the same functions, and no pointer to them.
+    #[inline(always)]
+    pub(super) fn uncommon(&self) -> &'static Uncommon {
+        #[cfg(not(target_os = "none"))]
+        return self.uncommon;
+        #[cfg(target_os = "none")]
+        &Uncommon::OWN
+    }
+
     #[inline]
     fn unpark_other(&self) {
         match &self.driven_by {
@@ -77,7 +86,7 @@ impl Engine {
         all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
     )))]
     pub(crate) fn start_other(engine: &SharedEngine) -> Result<(), SpawnError> {
-        (engine.uncommon.start)(engine)
+        (engine.uncommon().start)(engine)
     }
 
     #[cfg(not(any(

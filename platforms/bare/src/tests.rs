@@ -30,13 +30,8 @@ use tourbillon::{Sleep, StreamExt as _, Timer};
 use board::{HEAP, entry, print};
 
 /// Instructions by which an interrupt may be late: those of docs/PLATFORMS.md, and a margin.
-const LATE_MAX: u32 = if cfg!(target_arch = "riscv32") {
-    3_600
-} else if cfg!(target_has_atomic = "ptr") {
-    3_100
-} else {
-    4_700
-};
+const LATE_MAX: u32 =
+    if cfg!(any(target_arch = "riscv32", target_has_atomic = "ptr")) { 3_100 } else { 4_700 };
 
 /// Number of calls of the timer's hook.
 static UNPARKS: AtomicU32 = AtomicU32::new(0);
