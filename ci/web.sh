@@ -306,7 +306,6 @@ compare)
     ;;
 nightly)
     in_page hidden
-    weight
     say "docs"
     docs_of "$target" time/struct.Instant.html Performance
     docs_of "$target" timer/struct.Builder.html worker_while_hidden
@@ -318,6 +317,7 @@ nightly)
     command -v clang >/dev/null || need_packages "timers in browsers" clang
     for_web wasm-bindgen,quinn-0_11,pending
     not_for_web quinn-0_11
+    weight
     exit
     ;;
 esac
