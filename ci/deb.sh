@@ -63,7 +63,8 @@ doc=$root/usr/share/doc/tourbillond
 # Where the source has them, so that they find each other.
 install -D -m 644 -t "$doc/docs" "$sources/docs"/*.md "$sources/docs/now-light.png" \
     "$sources/docs/schedules.png"
-install -D -m 644 -t "$doc/deploy" "$sources/deploy/alerts.yaml" "$sources/deploy/dashboard.json"
+install -D -m 644 -t "$doc/deploy" "$sources/deploy/alerts.yaml" "$sources/deploy/dashboard.json" \
+    "$sources/deploy/call.sql"
 install -D -m 644 -t "$doc" "$sources/deploy/deb/README.Debian"
 # Links to other crates lead out of the package.
 sed 's/\[\([^]]*\)\](\.\.\/[^)]*)/\1/g' "$sources/README.md" >"$doc/README.md"
