@@ -61,19 +61,13 @@ choose_skipped() {
             # They forget a sleep, and a hold, and with it what they share.
             a_sleep_that_is_forgotten_fires_and_harms_nobody
             what_is_woken_runs_while_the_clock_is_held_for_good
+            # It is called for ever, and holds its timer.
+            a_drop_cancels_and_a_detached_callback_goes_on
             # What it panics with keeps a waker.
             a_waker_that_panics_in_wake_harms_no_other_timer
         ) ;;
     thread)
         skipped+=(
-            # The sanitizer ends a child process that starts a thread if its parent had several.
-            after_fork_the_child_has_timers_and_the_parent_keeps_its_own
-            after_fork_the_child_is_told_too
-            after_fork_the_child_moves_a_virtual_clock_that_another_thread_was_moving
-            after_fork_the_thread_ends_wherever_the_last_handle_went
-            fork::inherited::
-            fork::foreign::
-            fork::storm::
             # Its fake notices are written to a file descriptor that their reader closes.
             where_nobody_tells_of_steps_the_clock_is_looked_at_every_half_minute
         ) ;;
@@ -82,11 +76,11 @@ choose_skipped() {
 
 sanitized() {
     # Leaks are left to the leak sanitizer. What foreign code panicked with is leaked on purpose, as
-    # dropping it would be foreign code once more.
+    # dropping it would be foreign code once more. Children of a process with threads start threads.
     echo leak:panic_with_hook >"$dir/suppressions"
     some_tests env "${environment[@]}" \
         ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 \
-        LSAN_OPTIONS="suppressions=$dir/suppressions" \
+        LSAN_OPTIONS="suppressions=$dir/suppressions" TSAN_OPTIONS=die_after_fork=0 \
         "${cargo[@]}" --quiet --target "$target" "$@"
 }
 

@@ -50,7 +50,7 @@ fn smols_reactor_drives_a_timer_without_a_thread() {
 }
 
 /// A reactor that the test runs: it reports when the test says so.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct ByHand(Arc<Mutex<State>>);
 
 #[derive(Default)]
@@ -63,8 +63,8 @@ struct State {
 }
 
 impl ByHand {
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.0.lock().unwrap();
+    fn poll(state: &Mutex<State>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = state.lock().unwrap();
         state.polls += 1;
         if state.has_reported {
             state.has_reported = false;
@@ -84,8 +84,8 @@ impl ByHand {
     }
 
     fn drive(&self, timer: &Timer) -> io::Result<()> {
-        let own = self.clone();
-        timer.drive_on(|_| Ok(move |cx: &mut Context<'_>| own.poll(cx)))
+        let state = Arc::clone(&self.0);
+        timer.drive_on(|_| Ok(move |cx: &mut Context<'_>| Self::poll(&state, cx)))
     }
 
     fn report(&self, change: impl FnOnce(&mut State)) {
@@ -95,6 +95,14 @@ impl ByHand {
         let waker = state.waker.take().expect("it is registered");
         drop(state);
         waker.wake();
+    }
+}
+
+/// The waker holds what polls the reactor.
+impl Drop for ByHand {
+    fn drop(&mut self) {
+        let waker = self.0.lock().unwrap().waker.take();
+        drop(waker);
     }
 }
 
