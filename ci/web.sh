@@ -305,6 +305,8 @@ compare)
     exit
     ;;
 nightly)
+    # Of the cryptography of quinn's feature.
+    command -v clang >/dev/null || need_packages "timers in browsers" clang
     in_page hidden
     say "docs"
     docs_of "$target" time/struct.Instant.html Performance
@@ -313,8 +315,6 @@ nightly)
     requests nightly
     fakes
     say "features"
-    # Of its cryptography.
-    command -v clang >/dev/null || need_packages "timers in browsers" clang
     for_web wasm-bindgen,quinn-0_11,pending
     not_for_web quinn-0_11
     weight
