@@ -325,20 +325,47 @@ fn invocation(line: &Line) -> Option<((u32, u32), Stamp, &String, Op)> {
     })
 }
 
-fn facts(lines: &[Line], report: &mut Report) -> BTreeMap<Key, Facts> {
-    let mut finishes = BTreeMap::new();
-    let mut takens = BTreeMap::new();
+/// Ends by an attempt's process, timer and number. There are several if a failover lost the claim,
+/// and the process made the attempt again.
+type Ends<T> = BTreeMap<(Label, TimerId, u32), Vec<(Stamp, T)>>;
+
+/// Takes out the first end since the start of the attempt.
+fn first_of<T>(ends: &mut Ends<T>, attempt: &Attempt) -> Option<(Stamp, T)> {
+    let of = ends.get_mut(&(attempt.label, attempt.timer, attempt.number))?;
+    let later = of.iter().enumerate().filter(|(_, (at, _))| *at >= attempt.at);
+    let (place, _) = later.min_by_key(|(_, (at, _))| *at)?;
+    Some(of.swap_remove(place))
+}
+
+/// Gives each attempt its end.
+fn end(lines: &[Line], facts: &mut BTreeMap<Key, Facts>, report: &mut Report) {
+    let (mut finishes, mut takens) = (Ends::new(), Ends::new());
     for line in lines {
         match *line {
             Line::Finish { at, label, timer, attempt, how } => {
-                finishes.insert((label, timer, attempt), (at, how));
+                finishes.entry((label, timer, attempt)).or_default().push((at, how));
             }
             Line::Taken { at, label, timer, attempt, taken } => {
-                takens.insert((label, timer, attempt), (at, taken));
+                takens.entry((label, timer, attempt)).or_default().push((at, taken));
             }
             _ => {}
         }
     }
+    // The last start first: an earlier one has none of the ends after it.
+    for attempt in facts.values_mut().flat_map(|facts| facts.attempts.iter_mut().rev()) {
+        attempt.finish = first_of(&mut finishes, attempt);
+        attempt.taken = first_of(&mut takens, attempt);
+    }
+    let finishes = finishes.into_iter().filter(|(_, left)| !left.is_empty()).map(|(id, _)| id);
+    let takens = takens.into_iter().filter(|(_, left)| !left.is_empty()).map(|(id, _)| id);
+    for (label, timer, attempt) in finishes.chain(takens) {
+        let key = format!("{timer}#{attempt}");
+        let detail = format!("ended by {}.{}, never started", label.node, label.start);
+        report.add(Verdict::Unjudged, key, detail);
+    }
+}
+
+fn facts(lines: &[Line], report: &mut Report) -> BTreeMap<Key, Facts> {
     let mut facts: BTreeMap<Key, Facts> = BTreeMap::new();
     for line in lines {
         match line {
@@ -356,7 +383,6 @@ fn facts(lines: &[Line], report: &mut Report) -> BTreeMap<Key, Facts> {
                 node,
             } => {
                 let key = Key::new(name, *scheduled, *scheduled_for);
-                let id = (*label, *timer, *attempt);
                 facts.entry(key).or_default().attempts.push(Attempt {
                     at: *at,
                     began: *began,
@@ -367,8 +393,8 @@ fn facts(lines: &[Line], report: &mut Report) -> BTreeMap<Key, Facts> {
                     timer: *timer,
                     number: *attempt,
                     node: *node,
-                    finish: finishes.remove(&id),
-                    taken: takens.remove(&id),
+                    finish: None,
+                    taken: None,
                 });
             }
             Line::Timer { timer, name, scheduled, scheduled_for, .. } => {
@@ -399,11 +425,7 @@ fn facts(lines: &[Line], report: &mut Report) -> BTreeMap<Key, Facts> {
             _ => {}
         }
     }
-    for (label, timer, attempt) in finishes.keys().chain(takens.keys()) {
-        let key = format!("{timer}#{attempt}");
-        let detail = format!("ended by {}.{}, never started", label.node, label.start);
-        report.add(Verdict::Unjudged, key, detail);
-    }
     facts.values_mut().for_each(|facts| facts.attempts.sort_by_key(|attempt| attempt.at));
+    end(lines, &mut facts, report);
     facts
 }

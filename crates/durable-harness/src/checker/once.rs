@@ -2,7 +2,7 @@
 
 use tourbillon_durable::Time;
 
-use super::history::{Call, Facts, History, Key, Op};
+use super::history::{Attempt, Call, Facts, History, Key, Op};
 use super::{Report, Verdict};
 use crate::log::{Answer, Ended, Stamp};
 
@@ -15,9 +15,9 @@ pub(super) fn check(history: &History, report: &mut Report) {
         let key = Key::Once(name.clone());
         let facts = history.facts.get(&key).unwrap_or(&nothing);
         existence(history, &key, (call, calls, facts), report);
-        times(&key, calls, facts, report);
+        times(history, &key, (calls, facts), report);
         for cancel in calls.iter().filter(|call| call.op == Op::Cancel) {
-            cancelled(&key, (call, cancel), facts, report);
+            cancelled(history, &key, (call, cancel, facts), report);
         }
         for record in facts.records.iter().filter(|record| record.ended == Ended::Cancelled) {
             let within = history.clock.stamps(record.recorded);
@@ -70,9 +70,10 @@ fn existence(
     }
 }
 
-fn times(key: &Key, calls: &[Call], facts: &Facts, report: &mut Report) {
+fn times(history: &History, key: &Key, (calls, facts): (&[Call], &Facts), report: &mut Report) {
     for attempt in &facts.attempts {
-        if !wishes(calls, attempt.at).contains(&attempt.scheduled_for) {
+        let is_wished = wishes(calls, attempt.at).contains(&attempt.scheduled_for);
+        if !is_wished && !history.may_be_unclaimed(attempt) {
             let detail = format!("attempt {} for {}", attempt.number, attempt.scheduled_for);
             report.add(Verdict::WrongTime, key, detail);
         }
@@ -101,7 +102,12 @@ fn wishes(calls: &[Call], at: Stamp) -> Vec<Time> {
     certain
 }
 
-fn cancelled(key: &Key, (once, cancel): (&Call, &Call), facts: &Facts, report: &mut Report) {
+fn cancelled(
+    history: &History,
+    key: &Key,
+    (once, cancel, facts): (&Call, &Call, &Facts),
+    report: &mut Report,
+) {
     let is_final = match cancel.answer {
         Answer::Done => true,
         Answer::Gone => once.answer == Answer::Done && once.returned <= cancel.invoked,
@@ -110,8 +116,9 @@ fn cancelled(key: &Key, (once, cancel): (&Call, &Call), facts: &Facts, report: &
     if !is_final {
         return;
     }
-    let late = facts.attempts.iter().filter(|attempt| attempt.at > cancel.returned);
-    for attempt in late {
+    let is_late =
+        |attempt: &&Attempt| attempt.at > cancel.returned && !history.may_be_unclaimed(attempt);
+    for attempt in facts.attempts.iter().filter(is_late) {
         let after = attempt.at.0 - cancel.returned.0;
         let detail = format!("attempt {} started {after} us after", attempt.number);
         report.add(Verdict::AfterCancel, key, detail);

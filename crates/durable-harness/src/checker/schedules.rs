@@ -143,7 +143,8 @@ fn after_disable(
         // Timers that were pending then stay away for ever.
         let is_old = time < history.clock.least(off.invoked);
         for attempt in &facts.attempts {
-            let is_exempt = off.running.contains(&attempt.timer);
+            let is_exempt =
+                off.running.contains(&attempt.timer) || history.may_be_unclaimed(attempt);
             if attempt.at > off.returned && !is_exempt && (is_old || attempt.at < on) {
                 let after = attempt.at.0 - off.returned.0;
                 let detail = format!("attempt {} started {after} us after", attempt.number);

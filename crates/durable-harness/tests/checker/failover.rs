@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use tourbillon_durable_harness::checker::Verdict::{self, *};
-use tourbillon_durable_harness::log::{Answer, How, Line, Stamp};
+use tourbillon_durable_harness::log::{Answer, Ended, How, Line, Stamp};
 
-use crate::good::{MS, Run, SECOND, good};
+use crate::good::{MS, Run, SECOND, good, time};
 use crate::verdicts;
 
 /// Start of the standby's possible losses, and the time of its takeover.
@@ -85,4 +85,66 @@ fn a_claim_behind_the_standby_may_start_after_the_failover() {
     let broken = BTreeSet::from([OutOfOrder]);
     assert_eq!(claimed(FROM + SECOND), [BTreeSet::new(), broken.clone()]);
     assert_eq!(claimed(TO + 400 * MS), [broken.clone(), broken]);
+}
+
+/// It was claimed behind the standby, taken back after the failover, and starts.
+#[test]
+fn a_claim_behind_the_standby_may_start_though_a_later_call_takes_it_back() {
+    let changed = TO + 500 * MS;
+    let cancelled = |due: i64| {
+        judged(|run| {
+            let timer = run.once("again", 13 * SECOND, due, Answer::Done);
+            cancel(run, changed);
+            run.start(&timer, 1, 0, TO + SECOND);
+            run.record(&timer, 0, None, changed + 2 * MS, Ended::Cancelled);
+        })
+    };
+    let broken = BTreeSet::from([AfterCancel, AfterRecord]);
+    assert_eq!(cancelled(FROM + SECOND)[0], BTreeSet::new());
+    // A claim after the failover is lost by nobody.
+    assert_eq!(cancelled(TO + 400 * MS)[0], broken);
+
+    let [moved, _] = judged(|run| {
+        let mut timer = run.once("again", 13 * SECOND, FROM + SECOND, Answer::Done);
+        let (name, to) = (timer.name.clone(), time(TO + 2 * SECOND));
+        let line = |number, at| Line::Reschedule { client: 0, number, at, name, to };
+        run.call(changed, Answer::Done, line);
+        run.start(&timer, 1, 0, TO + SECOND);
+        timer.at = TO + 2 * SECOND;
+        run.succeed(&timer, 1, 1, timer.at + MS);
+    });
+    assert_eq!(moved, BTreeSet::new());
+
+    let [disabled, _] = judged(|run| {
+        // A period that meets one time of the run.
+        run.every("again", 13 * SECOND, time(FROM + SECOND).as_micros());
+        let timer = run.timer("again", true, FROM + SECOND);
+        run.enable("again", changed, false);
+        run.start(&timer, 1, 0, TO + SECOND);
+        run.record(&timer, 0, None, changed + 2 * MS, Ended::TimerUpdate);
+    });
+    assert_eq!(disabled, BTreeSet::new());
+}
+
+#[test]
+fn an_attempt_that_its_process_makes_again_has_an_end_of_its_own() {
+    let made_again = |finishes: bool| {
+        judged(|run| {
+            let at = FROM + SECOND;
+            let timer = run.once("again", 13 * SECOND, at, Answer::Done);
+            run.start(&timer, 1, 0, at);
+            run.finish(&timer, 1, 0, at + 2 * MS, How::Failed);
+            let again = TO + 2_200 * MS;
+            run.start(&timer, 1, 0, again);
+            if let Some(Line::Start { due, .. }) = run.lines.last_mut() {
+                *due = time(again);
+            }
+            if finishes {
+                run.finish(&timer, 1, 0, again + 2 * MS, How::Failed);
+            }
+            run.succeed(&timer, 2, 1, again + 50 * MS);
+        })
+    };
+    assert_eq!(made_again(true)[0], BTreeSet::new());
+    assert_eq!(made_again(false)[0], BTreeSet::from([SecondStart]));
 }
