@@ -201,7 +201,7 @@ impl VirtualClock {
     /// A node begins at the present of this clock, and counts whole nanoseconds. A timer on it
     /// fires as the node's clock comes to the deadline, in the very nanosecond of this clock,
     /// however far both have gone. Durations and instants at the node are by its clock. Its wall
-    /// drifts along; [`set_wall`](Self::set_wall) makes it differ by more.
+    /// drifts along; [`set_wall`](Self::set_wall) gives it an offset.
     ///
     /// To move either clock moves both, and all other nodes, to each deadline in turn. Timers that
     /// are due in one nanosecond of this clock fire clock by clock: this clock's, then the nodes'
