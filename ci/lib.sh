@@ -196,7 +196,7 @@ fn chosen() -> u32 {
     name.as_string().and_then(|name| name.parse().ok()).unwrap_or(0)
 }
 END
-    sed -i '0,/^mod /s//mod mutant;\n&/' "$crate/src/lib.rs"
+    echo "mod mutant;" >>"$crate/src/lib.rs"
     # That crate alone, since the others depend on its version.
     sed -i "/^members = \[/,/^\]/c members = [${3:+\"$3\"}]" "$1/Cargo.toml"
     # Of a version with another build, so that cargo keeps the builds apart, and those of
