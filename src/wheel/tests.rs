@@ -237,6 +237,18 @@ fn what_is_discarded_is_none_of_the_first_entries() {
 }
 
 #[test]
+fn the_first_slot_is_that_with_an_entry_that_is_not_discarded() {
+    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
+    let begins = Tick::ORIGIN.raw() + (1 << 40);
+    let discarded = filed(&mut wheel, begins);
+    for n in 0..5 {
+        filed(&mut wheel, begins + (1 << 40) + n);
+    }
+    wheel.discard(wheel.entries.value(discarded).place.filed());
+    assert!(wheel.finds_first_within(5) && !wheel.finds_first_within(4));
+}
+
+#[test]
 fn the_first_entries_end_with_the_slot_if_others_are_still_to_be_filed_again() {
     let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
     let begins = Tick::ORIGIN.raw().next_multiple_of(4096) + 4096;
