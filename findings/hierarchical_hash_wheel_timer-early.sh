@@ -4,7 +4,7 @@
 # stands still then, and is set to the present as the first timer comes. With another pending it stays
 # at its last tick, and the delay counts from there.
 #
-# Seen: "alone: 0 of 60 early", "beside another: 55 of 60 early, by up to 982 us" (45 to 56 of 60).
+# Seen: "alone: 0 of 60 early", "beside another: 55 of 60 early, by up to 982 us" (35 to 56 of 60).
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

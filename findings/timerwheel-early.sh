@@ -3,7 +3,7 @@
 # timer fires up to nearly 10 ms before its delay has passed, a delay below one tick at once. Its
 # documents call the tick the "timer resolution". Wheels as Netty's and Kafka's are late by up to a tick.
 #
-# Seen: "ticks of 10 ms: 51 of 60 early, by up to 8923 us" (51 to 55 of 60).
+# Seen: "ticks of 10 ms: 51 of 60 early, by up to 8923 us" (49 to 55 of 60).
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT
