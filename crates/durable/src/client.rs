@@ -52,9 +52,9 @@ use crate::node::{SOON, Shared, clean};
 use crate::record::{Record, RecordSummary};
 use crate::schedule::Schedule;
 use crate::store::{
-    Amendment, Hits, Inserted, Named, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery,
-    Reschedule, Result, ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf, Timer,
-    TimerQuery, TimerUpdate,
+    Amendment, Hits, Inserted, Looked, Named, NewTimer, NodeInfo, Overview, OverviewOf,
+    RecordQuery, Reschedule, Result, ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf,
+    Timer, TimerQuery, TimerUpdate,
 };
 use crate::threads::spawn;
 use crate::time::Time;
@@ -128,9 +128,14 @@ struct Call {
 /// An insert and its caller.
 struct Insert {
     timer: NewTimer,
+    /// True if the timer's name is looked up afterwards.
+    looks: bool,
     ticket: Ticket,
-    reply: Sender<Result<Inserted>>,
+    reply: Sender<Result<Answer>>,
 }
+
+/// Answer to an insert: with the time and the holders of the name, if that was looked up.
+type Answer = (Inserted, Option<(Time, Named)>);
 
 /// A name that is looked up, and the caller.
 struct Lookup {
@@ -451,10 +456,10 @@ impl Client {
         in_time(self.deadline, Caller::new(ticket), answer, late)
     }
 
-    fn insert(&self, timer: NewTimer) -> impl Future<Output = Result<Inserted>> + use<> {
+    fn insert(&self, timer: NewTimer, looks: bool) -> impl Future<Output = Result<Answer>> + use<> {
         let (reply, answer) = async_channel::bounded(1);
         let ticket = Ticket::default();
-        self.handle.0.insert(Insert { timer, ticket: ticket.clone(), reply });
+        self.handle.0.insert(Insert { timer, looks, ticket: ticket.clone(), reply });
         in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain)
     }
 
@@ -591,30 +596,36 @@ fn look_up(store: &mut dyn Store, lookups: &[Lookup]) {
     }
 }
 
-/// Inserts the timers of waiting callers, and answers. Returns the new timers.
+/// Inserts the timers of waiting callers, looks up the names that callers wait for, and answers.
+/// Returns the new timers.
 fn insert_together(store: &mut dyn Store, inserts: Vec<Insert>) -> Vec<NewTimer> {
-    let (mut timers, mut tickets, mut replies) = (Vec::new(), Vec::new(), Vec::new());
-    for Insert { timer, ticket, reply } in inserts {
+    let (mut timers, mut tickets, mut callers) = (Vec::new(), Vec::new(), Vec::new());
+    for Insert { timer, looks, ticket, reply } in inserts {
         if ticket.send() {
             timers.push(timer);
             tickets.push(ticket);
-            replies.push(reply);
+            callers.push((reply, looks));
         }
     }
     if timers.is_empty() {
         return timers;
     }
-    match insert_all(&mut Attended::new(store, &tickets), &timers) {
-        Ok(inserted) => {
-            for (answer, reply) in inserted.iter().zip(replies) {
-                let _ = reply.try_send(Ok(*answer));
+    let looks = timers.iter().zip(&callers).filter(|(_, (_, looks))| *looks);
+    // Nothing has an empty name.
+    let names: Vec<_> = looks.map(|(timer, _)| timer.name.as_deref().unwrap_or("")).collect();
+    match insert_and_look(&mut Attended::new(store, &tickets), &timers, &names) {
+        Ok((inserted, now, found)) => {
+            let mut found = found.into_iter();
+            for (inserted, (reply, looks)) in inserted.iter().zip(callers) {
+                let seen = looks.then(|| (now, found.next().unwrap_or_default()));
+                let _ = reply.try_send(Ok((*inserted, seen)));
             }
             let mut inserted = inserted.into_iter();
             timers.retain(|_| inserted.next() == Some(Inserted::Created));
             timers
         }
         Err(error) => {
-            for reply in replies {
+            for (reply, _) in callers {
                 let _ = reply.try_send(Err(error.copy()));
             }
             Vec::new()
@@ -669,13 +680,22 @@ fn all_unexpected(
 
 /// Inserts, and inserts again while the answer is lost.
 pub(crate) fn insert_all(store: &mut dyn Store, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
-    let (inserted, is_repeated) = until_answered(|| store.insert(timers))?;
-    // A timer that exists under this id was made by the first try.
-    let created = |(answer, timer): (Inserted, &NewTimer)| match answer {
-        Inserted::Exists(id) if is_repeated && id == timer.id => Inserted::Created,
-        answer => answer,
-    };
-    Ok(inserted.into_iter().zip(timers).map(created).collect())
+    insert_and_look(store, timers, &[]).map(|(inserted, ..)| inserted)
+}
+
+/// Inserts, and looks up names afterwards if there are any; both again while the answer is lost.
+fn insert_and_look(store: &mut dyn Store, timers: &[NewTimer], names: &[&str]) -> Result<Looked> {
+    let ((mut inserted, now, found), is_repeated) = until_answered(|| match names {
+        [] => Ok((store.insert(timers)?, Time::default(), Vec::new())),
+        names => store.insert_and_look(timers, names),
+    })?;
+    for (answer, timer) in inserted.iter_mut().zip(timers) {
+        // A timer that exists under this id was made by the first try.
+        if is_repeated && *answer == Inserted::Exists(timer.id) {
+            *answer = Inserted::Created;
+        }
+    }
+    Ok((inserted, now, found))
 }
 
 /// Makes a call again while its answer is lost, or a concurrent transaction gets in the way. Says

@@ -96,7 +96,7 @@ pub use postgres::Postgres;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
@@ -122,7 +122,7 @@ pub mod calls {
     use crate::id::Shards;
 
     pub use super::types::{
-        Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, Filled, Held,
+        Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, Filled, Held, Looked,
         Maintained, ManualRun, NewOccurrence, Past, Promoted, Reschedule, Scan, Skip, Unfinished,
         Upcoming, Waiting, Window,
     };
@@ -278,6 +278,29 @@ pub trait Store: Send + Sealed {
     /// give up first.
     #[doc(hidden)]
     fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>>;
+
+    /// Inserts timers as [`insert`](Self::insert) does, and looks names up afterwards as
+    /// [`named`](Self::named) does.
+    ///
+    /// The look is later than the commit, and no part of the same transaction: so of a timer and a
+    /// schedule of one name that are made at the same time, each followed by a look, at least one
+    /// finds the other.
+    ///
+    /// The default makes the two calls. For a database that is a network away, a store sends the
+    /// look without waiting for the answer to the insert.
+    ///
+    /// # Errors
+    ///
+    /// [`Uncertain`](crate::StoreErrorKind::Uncertain) if the timers are inserted and the look
+    /// fails. Like an insert, it can be repeated.
+    #[doc(hidden)]
+    fn insert_and_look(&mut self, timers: &[NewTimer], names: &[&str]) -> Result<Looked> {
+        let inserted = self.insert(timers)?;
+        let seen = self.named(names);
+        let (now, found) =
+            seen.map_err(|error| StoreError::new(StoreErrorKind::Uncertain, error))?;
+        Ok((inserted, now, found))
+    }
 
     /// Returns pending timers that are due until `ahead` from now, ordered by `(due, id)`: of the
     /// kinds and shards asked for, and at most `kind_limit` of each kind. With `grace`, it adds

@@ -6,7 +6,7 @@ use super::Client;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
 use crate::policy::Retry;
-use crate::store::{Inserted, NewTimer, Result};
+use crate::store::{Inserted, Named, NewTimer, Result};
 use crate::time::Time;
 
 /// The longest name or kind, in bytes.
@@ -142,7 +142,41 @@ impl Once {
     pub async fn create(self) -> Result<Created> {
         let (client, timer) = self.checked()?;
         let id = timer.id;
-        Ok(created(id, client.insert(timer).await?))
+        Ok(created(id, client.insert(timer, false).await?.0))
+    }
+
+    /// Makes the timer, and returns the database's time and the rows of the timer's name as
+    /// [`Client::named`] finds them afterwards. On PostgreSQL both take one round trip.
+    ///
+    /// A timer and a schedule may have the same name. A caller that wants no such pair looks after
+    /// each write: if two make a timer and a schedule at the same time, at least one sees both.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`create`](Self::create). If the look fails, the error is
+    /// [`Uncertain`](StoreErrorKind::Uncertain).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use tourbillon_durable::store::Memory;
+    /// use tourbillon_durable::{Client, Created};
+    ///
+    /// # pollster::block_on(async {
+    /// let client = Client::new(Box::new(Memory::new(&tourbillon::Timer::global())))?;
+    /// let once = client.once("mail", SystemTime::now()).name("reminder");
+    /// let (created, (_, named)) = once.create_and_look().await?;
+    /// let timer = named.timer.unwrap();
+    /// assert_eq!(created, Created::Created(timer.new.id));
+    /// assert_eq!(named.schedule, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub async fn create_and_look(self) -> Result<(Created, (Time, Named))> {
+        let (client, timer) = self.checked()?;
+        let id = timer.id;
+        let (inserted, seen) = client.insert(timer, true).await?;
+        Ok((created(id, inserted), seen.unwrap_or_default()))
     }
 
     /// Returns the timer and the client that makes it.

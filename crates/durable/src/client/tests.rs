@@ -318,6 +318,29 @@ fn names_that_wait_are_looked_up_in_one_statement() {
 }
 
 #[test]
+fn inserts_that_wait_go_together_and_each_that_looks_gets_the_rows_of_its_name() {
+    let scene = Scene::new();
+    let _first = scene.hold_up();
+    let once = |name: &str| scene.client.once("mail", Time::NEVER).name(name);
+    let mut plain = pin!(once("a").create());
+    let mut looks = ["b", "c", "b"].map(|name| Box::pin(once(name).create_and_look()));
+    begin(looks[0].as_mut());
+    begin(plain.as_mut());
+    begin(pin!(once("left").create_and_look()).as_mut());
+    looks[1..].iter_mut().for_each(|call| begin(call.as_mut()));
+    scene.gate.open();
+    let [b, c, second] = looks.map(|call| block_on(call).unwrap());
+    let id = |(_, (_, named)): &(Created, (Time, Named))| named.timer.as_ref().unwrap().new.id;
+    assert_eq!((b.0, c.0), (Created::Created(id(&b)), Created::Created(id(&c))));
+    assert_eq!((second.0, id(&second)), (Created::Exists(id(&b)), id(&b)));
+    assert!(matches!(block_on(plain).unwrap(), Created::Created(_)));
+    // The clock is read for the first call, and for a notice.
+    let seen = scene.gate.seen().into_iter().filter(|name| *name != "now");
+    assert_eq!(seen.collect::<Vec<_>>(), ["insert", "named"]);
+    assert_eq!(scene.timers().len(), 3);
+}
+
+#[test]
 fn callers_that_wait_are_confirmed_by_one_call() {
     let scene = Scene::new();
     let _first = scene.hold_up();

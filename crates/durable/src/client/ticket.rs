@@ -98,9 +98,9 @@ impl Store for Attended<'_> {
     }
 
     forward! { self.pass;
-        notify now join beat leave maintain nodes insert scan held claim finish finish_and_claim
-        cancel reschedule confirm find timers schedule schedules upcoming zoned rezone change
-        advance amend backfill insert_occurrence records latest_records search tally overview
-        promote prune named create_schedules
+        notify now join beat leave maintain nodes insert insert_and_look scan held claim finish
+        finish_and_claim cancel reschedule confirm find timers schedule schedules upcoming zoned
+        rezone change advance amend backfill insert_occurrence records latest_records search tally
+        overview promote prune named create_schedules
     }
 }

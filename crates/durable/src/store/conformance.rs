@@ -68,6 +68,7 @@ cases! {
         an_insert_that_is_repeated_makes_no_second_timer
         a_recorded_timer_is_not_inserted_again
         a_name_is_taken_while_its_timer_is_there
+        a_look_after_an_insert_sees_it
         a_scan_finds_what_is_due_in_order
         a_scan_keeps_to_kinds_shards_and_limit
         a_scan_reads_what_is_late_in_other_shards
@@ -183,6 +184,7 @@ cases! {
         rivals_make_one_occurrence_of_now
         a_cancel_and_a_claim_do_not_both_win
         rivals_insert_a_name_once
+        rivals_of_both_kinds_see_each_other
         rivals_reschedule_a_version_once
         rivals_promote_one_front
         a_listener_hears_what_another_connection_tells;

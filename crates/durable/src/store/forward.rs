@@ -91,6 +91,11 @@ macro_rules! forward {
         $crate::forward!(@@ $self $pass insert(timers: &[$crate::store::NewTimer])
             -> ::std::vec::Vec<$crate::store::Inserted>);
     };
+    (@ insert_and_look $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass
+            insert_and_look(timers: &[$crate::store::NewTimer], names: &[&str])
+            -> $crate::store::calls::Looked);
+    };
     (@ scan $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass scan(scan: &$crate::store::calls::Scan<'_>)
             -> $crate::store::calls::Window);

@@ -63,10 +63,10 @@ pub use self::tables::Tables;
 use self::values::Span;
 use super::{
     Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, End, Filled, Finished,
-    Heard, Held, Hits, Inserted, Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer,
-    NodeInfo, Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan,
-    ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate,
-    Upcoming, Window,
+    Heard, Held, Hits, Inserted, Listening, Looked, Maintained, ManualRun, Named, NewOccurrence,
+    NewTimer, NodeInfo, Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result,
+    Scan, ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery,
+    TimerUpdate, Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
@@ -320,6 +320,10 @@ impl Store for Postgres {
             return Ok(Vec::new());
         }
         self.call(async |session, _| timers::insert(session, timers).await)
+    }
+
+    fn insert_and_look(&mut self, timers: &[NewTimer], names: &[&str]) -> Result<Looked> {
+        self.call(async |session, _| timers::insert_and_look(session, timers, names).await)
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {

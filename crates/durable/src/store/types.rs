@@ -608,6 +608,10 @@ pub struct Named {
     pub record: Option<Record>,
 }
 
+/// Answer of [`Store::insert_and_look`](super::Store::insert_and_look): the insert's, the time, and
+/// the holders of the names.
+pub type Looked = (Vec<Inserted>, Time, Vec<Named>);
+
 /// Request to [`Store::insert_occurrence`](super::Store::insert_occurrence).
 #[derive(Clone, Copy, Debug)]
 pub struct NewOccurrence<'a> {

@@ -1,20 +1,23 @@
 //! Round trips to a server that is a network away, and waits for its disk.
 
+use std::slice::from_ref;
 use std::thread;
 use std::time::Duration;
 
 use pollster::block_on;
 use tourbillon_durable::store::calls::{Advance, Advanced, Change, Changed, Skip};
-use tourbillon_durable::store::{NewTimer, Postgres, RecordQuery, ScheduleRow, Store, TimerQuery};
+use tourbillon_durable::store::{
+    Inserted, NewTimer, Postgres, RecordQuery, ScheduleRow, Store, TimerQuery,
+};
 use tourbillon_durable::{
-    Client, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, StoreErrorKind, Time,
-    TimerId, Upsert,
+    Client, Created, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, StoreErrorKind,
+    Time, TimerId, Upsert,
 };
 
-use crate::LONG;
 use crate::cluster::Database;
 use crate::faults::through;
 use crate::replica::Pair;
+use crate::{LONG, timer};
 
 /// Schedules that a node advances together.
 const TOGETHER: usize = 50;
@@ -154,4 +157,47 @@ fn a_new_schedule_takes_two_round_trips_and_one_after_a_look() {
     assert_eq!(made, Upsert::Created);
     assert!(block_on(client.upcoming("five", 1)).unwrap()[0] > early + LONG);
     assert_eq!(make_after_a_look("five").1, Upsert::Stale);
+}
+
+#[test]
+fn a_one_shot_takes_two_round_trips_with_the_looks_before_and_after_it() {
+    let database = Database::new();
+    let (proxy, store) = through(&database);
+    let client = Client::new(Box::new(store)).unwrap();
+    let make = |name: &str| {
+        let (now, named) = block_on(client.named(name)).unwrap();
+        assert!(named.schedule.is_none() && named.timer.is_none());
+        let once = client.once("mail", now + LONG).name(name);
+        let (created, (later, named)) = block_on(once.create_and_look()).unwrap();
+        assert!(later >= now && named.schedule.is_none());
+        assert_eq!(created, Created::Created(named.timer.unwrap().new.id));
+    };
+    // This prepares the statements. Before the next call, the client reads the clock for a notice.
+    make("one");
+    block_on(client.now()).unwrap();
+    assert_eq!(proxy.trips(|| make("two")).0, 2);
+}
+
+#[test]
+fn an_insert_stays_if_the_look_after_it_fails_and_a_repeat_finds_it() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let mut client = database.client();
+    let mut one = timer(store.now().unwrap());
+    one.name = Some("one".to_owned());
+    let mut look = |timer: &NewTimer| store.insert_and_look(from_ref(timer), &["one"]);
+    client.batch_execute("ALTER TABLE tourbillon.timer ADD CHECK (length(kind) < 9)").unwrap();
+    let mut refused = one.clone();
+    refused.kind = "too long a kind".to_owned();
+    assert_eq!(look(&refused).unwrap_err().kind(), StoreErrorKind::Invalid);
+    let (inserted, _, found) = look(&one).unwrap();
+    assert_eq!((inserted, found[0].timer.is_some()), (vec![Inserted::Created], true));
+
+    let other = timer(one.due);
+    client.batch_execute("ALTER TABLE tourbillon.schedule RENAME TO away").unwrap();
+    let error = look(&other).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Uncertain, "{error}");
+    client.batch_execute("ALTER TABLE tourbillon.away RENAME TO schedule").unwrap();
+    let (inserted, _, found) = look(&other).unwrap();
+    assert_eq!((inserted, found[0].timer.is_some()), (vec![Inserted::Exists(other.id)], true));
 }

@@ -14,7 +14,7 @@ use crate::id::TimerId;
 use crate::store::{Inserted, Memory, Named, NewTimer, Result, Store};
 use crate::time::Time;
 
-/// A store that refuses timers, and a name.
+/// A store that refuses a kind of timers, and a name.
 #[derive(Clone)]
 struct Refusing(Memory);
 
@@ -35,8 +35,11 @@ impl Store for Refusing {
         Ok(Box::new(Self(self.0.clone())))
     }
 
-    fn insert(&mut self, _: &[NewTimer]) -> Result<Vec<Inserted>> {
-        Err(StoreError::new(StoreErrorKind::Invalid, "of this kind"))
+    fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
+        if timers.iter().any(|timer| timer.kind == "refused") {
+            return Err(StoreError::new(StoreErrorKind::Invalid, "of this kind"));
+        }
+        self.0.insert(timers)
     }
 
     fn named(&mut self, names: &[&str]) -> Result<(Time, Vec<Named>)> {
@@ -90,8 +93,17 @@ fn a_name_that_no_store_takes_is_not_looked_up() {
 fn a_refusal_has_its_reason_once() {
     let memory = Memory::new(&tourbillon::Timer::global());
     let client = Client::new(Box::new(Refusing(memory))).unwrap();
-    let error = block_on(client.once("mail", Time::NEVER).create()).unwrap_err();
+    let error = block_on(client.once("refused", Time::NEVER).create()).unwrap_err();
     assert_eq!(error.to_string(), "the database refused: of this kind");
+}
+
+#[test]
+fn after_an_insert_an_error_of_the_look_is_uncertain() {
+    let mut memory = Memory::new(&tourbillon::Timer::global());
+    let client = Client::new(Box::new(Refusing(memory.clone()))).unwrap();
+    let once = client.once("mail", Time::NEVER).name("refused");
+    assert_eq!(kind(block_on(once.create_and_look())), StoreErrorKind::Uncertain);
+    assert!(memory.find("refused").unwrap().is_some());
 }
 
 #[test]

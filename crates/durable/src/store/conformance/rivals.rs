@@ -252,6 +252,36 @@ pub(super) fn rivals_insert_a_name_once(rig: &dyn Rig) {
     }
 }
 
+pub(super) fn rivals_of_both_kinds_see_each_other(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    for n in 0..20 {
+        let names: Vec<_> = (0..RIVALS).map(|rival| format!("name {n} {rival}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let timers: Vec<NewTimer> = names
+            .iter()
+            .map(|name| NewTimer { name: Some((*name).to_owned()), ..bench.timer(LONG) })
+            .collect();
+        let rows: Vec<_> = names.iter().map(|name| bench.schedule(name, LONG)).collect();
+        // The last makes a schedule of the name of each other's timer.
+        let seen = race(&bench, |rival, store| match rival + 1 {
+            RIVALS => {
+                assert!(insist(|| store.create_schedules(&rows)).iter().all(|made| *made));
+                let (_, found) = insist(|| store.named(&names));
+                found.iter().map(|named| named.timer.is_some()).collect::<Vec<_>>()
+            }
+            _ => {
+                let (timer, name) = (&timers[rival..=rival], &names[rival..=rival]);
+                let (inserted, _, found) = insist(|| store.insert_and_look(timer, name));
+                assert_eq!(inserted, [Inserted::Created]);
+                vec![found[0].schedule.is_some()]
+            }
+        });
+        for rival in 0..RIVALS - 1 {
+            assert!(seen[rival][0] || seen[RIVALS - 1][rival], "{seen:?}");
+        }
+    }
+}
+
 pub(super) fn rivals_reschedule_a_version_once(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     for _ in 0..10 {

@@ -8,7 +8,8 @@ use crate::id::{Shards, TimerId};
 use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
 use crate::store::{
-    Amendment, Batch, End, Finished, How, Inserted, NewTimer, Reschedule, Scan, Timer, TimerUpdate,
+    Amendment, Batch, End, Finished, How, Inserted, Named, NewTimer, Reschedule, Scan, Timer,
+    TimerUpdate,
 };
 use crate::time::{LONGEST_PAUSE, Time};
 
@@ -113,6 +114,30 @@ pub(super) fn a_name_is_taken_while_its_timer_is_there(rig: &dyn Rig) {
     assert_eq!(bench.finish(first.id, 1, done()), Finished::Accepted);
     assert_eq!(bench.store.find("a").unwrap(), None);
     assert_eq!(bench.store.insert(&[second]).unwrap(), [created]);
+}
+
+pub(super) fn a_look_after_an_insert_sees_it(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let daily = bench.scheduled("daily", LONG);
+    let mut named =
+        |name: &str| NewTimer { name: Some(name.to_owned()), ..bench.timer(Duration::ZERO) };
+    let [first, second, both, last] = ["a", "a", "daily", "z"].map(&mut named);
+    let before = bench.now();
+    let mut look = |timers: &[NewTimer], names: &[&str]| {
+        let (inserted, now, found) = bench.store.insert_and_look(timers, names).unwrap();
+        assert!(now >= before);
+        let ids = |one: Named| (one.schedule.map(|row| row.id), one.timer.map(|one| one.new.id));
+        (inserted, found.into_iter().map(ids).collect::<Vec<_>>())
+    };
+    let (created, exists) = (Inserted::Created, Inserted::Exists(first.id));
+    let timers = [first.clone(), second, both.clone()];
+    let (inserted, found) = look(&timers, &["daily", "", "a", "none", "a"]);
+    assert_eq!(inserted, [created, exists, created]);
+    let (a, none) = ((None, Some(first.id)), (None, None));
+    assert_eq!(found, [(Some(daily.id), Some(both.id)), none, a, none, a]);
+    // With nothing in the way.
+    let (inserted, found) = look(from_ref(&last), &["z", "a"]);
+    assert_eq!((inserted, found), (vec![created], vec![(None, Some(last.id)), a]));
 }
 
 pub(super) fn a_scan_finds_what_is_due_in_order(rig: &dyn Rig) {

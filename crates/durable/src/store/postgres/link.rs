@@ -376,6 +376,29 @@ impl Session {
         Ok(rows.try_into().expect("one answer for each statement"))
     }
 
+    /// Runs a statement that may write, and a read, in one round trip. Each is a transaction of its
+    /// own, and the server begins the second once it has committed the first: so the read sees the
+    /// write and all earlier ones. If the read fails, the write stays.
+    pub(super) async fn write_then_read(
+        &mut self,
+        (write, values): (&'static str, Params<'_>),
+        (read, of): (&'static str, Params<'_>),
+    ) -> Answer<(Vec<Row>, Vec<Row>)> {
+        let (write, read) = (self.statement(write).await?, self.statement(read).await?);
+        let before = self.exposed;
+        self.exposed = true;
+        let client = &self.client;
+        let sent: Vec<Sent<'_>> =
+            vec![Box::pin(client.query(&write, values)), Box::pin(client.query(&read, of))];
+        let mut answers = together(sent).await.into_iter();
+        let mut next = || answers.next().expect("one answer for each statement");
+        let (written, seen) = (next(), next());
+        if written.as_ref().is_err_and(is_undone) {
+            self.exposed = before;
+        }
+        Ok((written?, seen?))
+    }
+
     /// Keeps the writes so far, even if the rest of the call fails.
     pub(super) fn settle(&mut self) {
         self.exposed = false;

@@ -277,7 +277,7 @@ use record_columns;
 /// Finds the holders of each name: its place among the names, the columns of a schedule, of a
 /// timer, and of a record. The limits make the server look up each name by an index. Without them,
 /// a plan that is made while the tables are empty reads a whole table and compares.
-const NAMED: &str = concat!(
+pub(super) const NAMED: &str = concat!(
     "SELECT now(), n.place, ",
     schedule_columns!(),
     ", t.*, h.*
@@ -306,10 +306,14 @@ const TIMER_AT: usize = SCHEDULE_AT + 12;
 const RECORD_AT: usize = TIMER_AT + 18;
 
 pub(super) async fn named(session: &mut Session, names: &[&str]) -> Answer<(Time, Vec<Named>)> {
-    let rows = session.read(NAMED, &[&names]).await?;
+    holders(&session.read(NAMED, &[&names]).await?, names.len())
+}
+
+/// Reads the rows of [`NAMED`], of so many names.
+pub(super) fn holders(rows: &[Row], count: usize) -> Answer<(Time, Vec<Named>)> {
     let mut now = Time::default();
-    let mut found = vec![Named::default(); names.len()];
-    for row in &rows {
+    let mut found = vec![Named::default(); count];
+    for row in rows {
         Stamp(now) = row.try_get(0)?;
         let place = usize::try_from(row.try_get::<_, i64>(1)? - 1).unwrap_or(0);
         let is_there = |at| Ok::<_, Failure>(row.try_get::<_, Option<Id>>(at)?.is_some());

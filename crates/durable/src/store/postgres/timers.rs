@@ -7,13 +7,14 @@ use tokio_postgres::types::ToSql;
 
 use super::floor;
 use super::link::{Answer, Failure, Params, Query, Session};
+use super::lists::{NAMED, holders, named};
 use super::values::{Id, Span, Stamp, big, int, mask};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
 use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
 use crate::store::{
-    Amendment, Inserted, NewTimer, Reschedule, Scan, Timer, TimerUpdate, Waiting, Window,
+    Amendment, Inserted, Looked, NewTimer, Reschedule, Scan, Timer, TimerUpdate, Waiting, Window,
 };
 use crate::time::Time;
 
@@ -183,13 +184,42 @@ const ROUNDS: u32 = 5;
 
 /// Inserts as [`Store::insert`](crate::Store::insert) does.
 pub(super) async fn insert(query: &mut impl Query, timers: &[NewTimer]) -> Answer<Vec<Inserted>> {
+    let new: NewTimers<'_> = timers.iter().collect();
+    let made = query.write(INSERT, &new.params()).await?;
+    answers(query, timers, made).await
+}
+
+/// Inserts and looks up as [`Store::insert_and_look`](crate::Store::insert_and_look) does; in one
+/// round trip if nothing is in the way of any timer.
+pub(super) async fn insert_and_look(
+    session: &mut Session,
+    timers: &[NewTimer],
+    names: &[&str],
+) -> Answer<Looked> {
+    let new: NewTimers<'_> = timers.iter().collect();
+    let (made, seen) = session.write_then_read((INSERT, &new.params()), (NAMED, &[&names])).await?;
+    if made.len() == timers.len() {
+        let (now, found) = holders(&seen, names.len())?;
+        return Ok((vec![Inserted::Created; timers.len()], now, found));
+    }
+    let inserted = answers(session, timers, made).await?;
+    // Some may have been inserted since.
+    let (now, found) = named(session, names).await?;
+    Ok((inserted, now, found))
+}
+
+/// Returns the answers to an insert, from the rows that it made. If a conflicting row has gone
+/// meanwhile, inserts again.
+async fn answers(
+    query: &mut impl Query,
+    timers: &[NewTimer],
+    mut made: Vec<Row>,
+) -> Answer<Vec<Inserted>> {
     let mut answers: Vec<Option<Inserted>> = vec![None; timers.len()];
-    for _ in 0..ROUNDS {
-        let left = || timers.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
-        let new: NewTimers<'_> = left().map(|(new, _)| new).collect();
-        let rows = query.write(INSERT, &new.params()).await?;
-        let mut created = HashSet::with_capacity(rows.len());
-        for row in rows {
+    let mut rounds = 1..ROUNDS;
+    loop {
+        let mut created = HashSet::with_capacity(made.len());
+        for row in made {
             created.insert(TimerId::from(row.try_get::<_, Id>(0)?));
         }
         for (new, answer) in timers.iter().zip(&mut answers) {
@@ -200,22 +230,28 @@ pub(super) async fn insert(query: &mut impl Query, timers: &[NewTimer]) -> Answe
         }
         let left = timers.iter().zip(&mut answers).filter(|(_, answer)| answer.is_none());
         let left: Vec<_> = left.collect();
-        if left.is_empty() {
+        if !left.is_empty() {
+            let others = Others::find(query, left.iter().map(|(new, _)| *new)).await?;
+            let mut is_found = false;
+            for (new, answer) in left {
+                *answer = others.of(new).map(Inserted::Exists);
+                is_found |= answer.is_some();
+            }
+            if is_found {
+                query.confirm().await?;
+            }
+        }
+        let left = timers.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
+        let again: NewTimers<'_> = left.map(|(new, _)| new).collect();
+        if again.ids.is_empty() {
             return Ok(answers.into_iter().flatten().collect());
         }
-        let others = Others::find(query, left.iter().map(|(new, _)| *new)).await?;
-        let mut is_found = false;
-        for (new, answer) in left {
-            *answer = others.of(new).map(Inserted::Exists);
-            is_found |= answer.is_some();
+        if rounds.next().is_none() {
+            let why = "conflicting timers came and went at every try";
+            return Err(Failure::Other(StoreError::new(StoreErrorKind::Conflict, why)));
         }
-        if is_found {
-            query.confirm().await?;
-        }
-        // Still without an answer: the conflicting row has gone.
+        made = query.write(INSERT, &again.params()).await?;
     }
-    let why = "conflicting timers came and went at every try";
-    Err(Failure::Other(StoreError::new(StoreErrorKind::Conflict, why)))
 }
 
 /// Timers and records that prevented inserts.
