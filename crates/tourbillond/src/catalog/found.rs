@@ -54,20 +54,26 @@ impl Catalog {
     pub(super) async fn look(&self, app: &str, key: &str) -> Result<(Time, Slot)> {
         check_key(key).map_err(|_| Missing::Schedule)?;
         let name = model::name(app, key);
-        let (now, Named { schedule, timer, record }) = self.client.named(&name).await?;
+        let (now, named) = self.client.named(&name).await?;
+        Ok((now, self.slot(&name, named).await?))
+    }
+
+    /// Returns the state of a key that has these rows.
+    pub(super) async fn slot(&self, name: &str, named: Named) -> Result<Slot> {
+        let Named { schedule, timer, record } = named;
         // A revived timer has another id, and the same name.
         let found = schedule.map(Found::Repeated).or(timer.map(Found::Once));
         if let Some(found) = found {
-            return Ok((now, Slot::Taken(found)));
+            return Ok(Slot::Taken(found));
         }
         let mut last = record;
         if last.as_ref().is_some_and(|record| record.schedule.is_some()) {
-            let newest = RecordQuery::new().name(&*name).newest_first();
+            let newest = RecordQuery::new().name(name).newest_first();
             let more = self.client.records(newest.limit(LOOKED)).await?;
             last = more.into_iter().find(|record| record.schedule.is_none());
         }
         let Some(mut last) = last else {
-            return Ok((now, Slot::Free(model::once_id(&name))));
+            return Ok(Slot::Free(model::once_id(name)));
         };
         // Records of one moment have no order of time.
         let next = loop {
@@ -77,11 +83,10 @@ impl Catalog {
                 None => break next,
             }
         };
-        let slot = match last.outcome {
+        Ok(match last.outcome {
             Outcome::Cancelled => Slot::Free(next),
             _ => Slot::Taken(Found::Over(last)),
-        };
-        Ok((now, slot))
+        })
     }
 
     /// Returns a key's schedule or one-shot as the API shows it.

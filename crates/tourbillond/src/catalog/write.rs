@@ -160,25 +160,25 @@ impl<'a> Draft<'a> {
         let client = &catalog.client;
         let left = |found, now| Some(Left::new(Written::Created, found, now));
         // Another may make the other kind at the same time: who finds the other there steps back.
+        // Each looks after its own commit, so that at least one finds the other.
         let Times::Repeated(schedule) = &self.plan.times else {
             let once = client.once(&model::kind(self.app), due).id(id).name(&*name);
             let mut once = once.payload(payload.clone()).retry(self.plan.retry);
             if let Some(lane) = self.lane() {
                 once = once.lane(lane);
             }
-            if let Created::Exists(_) = once.create().await? {
+            let (created, (now, named)) = once.create_and_look().await?;
+            if let Created::Exists(_) = created {
                 return Ok(None);
             }
-            return match catalog.look(self.app, self.key).await? {
-                (_, Slot::Taken(Found::Repeated(_)))
+            return match catalog.slot(&name, named).await? {
+                Slot::Taken(Found::Repeated(_))
                     if client.cancel(id).await? == TimerUpdate::Done =>
                 {
                     Ok(None)
                 }
-                (now, Slot::Taken(found)) => {
-                    Ok(left(self.first(found, id, &stored, &payload)?, now))
-                }
-                (_, Slot::Free(_)) => Err(Conflict::Contended.into()),
+                Slot::Taken(found) => Ok(left(self.first(found, id, &stored, &payload)?, now)),
+                Slot::Free(_) => Err(Conflict::Contended.into()),
             };
         };
         if stored.definition.enabled {
@@ -399,6 +399,7 @@ mod raced;
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
+    use std::thread;
     use std::time::Duration;
 
     use tourbillon_durable::store::{Memory, TimerQuery};
@@ -447,6 +448,34 @@ mod tests {
         assert_eq!(put("r", &repeats).await, (again, 1, vec!["named", "schedule", "confirm"]));
         service.catalog.show("a", "k").await.unwrap();
         assert_eq!(*seen.lock().unwrap(), ["named"]);
+        service.stop().await;
+    }
+
+    /// A store that is a network away answers both by one round trip.
+    #[tokio::test]
+    async fn a_one_shot_is_made_and_looked_up_by_one_call() {
+        let (timer, seen) = (tourbillon::Timer::global(), Arc::<Mutex<Vec<_>>>::default());
+        let calls = Arc::clone(&seen);
+        let store = Watched::before(Memory::new(&timer), move |name| {
+            if ["named", "insert"].contains(&name) {
+                calls.lock().unwrap().push((name, thread::current().id()));
+            }
+        });
+        let mut config = Config::default();
+        config.apps.insert("a".to_owned(), Default::default());
+        let service = Service::start(store, config, &timer).unwrap();
+        let config = service.config();
+        let app = &config.apps["a"];
+        let when = r#""when": {"at": "2199-01-01T00:00:00Z"}"#;
+        let once = format!(r#"{{{when}, "callback": {{"url": "https://example.com/"}}}}"#);
+        let draft = service.catalog.draft(("a", app), "k", definition(&once), None).unwrap();
+        draft.create(&service.catalog, app, None).await.unwrap();
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        let names: Vec<_> = seen.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["named", "insert", "named"]);
+        // A look by itself is made by a thread that does not write.
+        assert_ne!(seen[0].1, seen[1].1);
+        assert_eq!(seen[1].1, seen[2].1);
         service.stop().await;
     }
 

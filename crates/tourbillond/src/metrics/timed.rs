@@ -59,9 +59,9 @@ impl Store for Timed {
     }
 
     tourbillon_durable::forward! { self.call;
-        notify now join beat leave maintain nodes insert scan held claim finish finish_and_claim
-        cancel reschedule confirm find timers schedule schedules upcoming zoned rezone change
-        advance advance_batch amend backfill insert_occurrence records latest_records search tally
-        overview prune named promote create_schedules
+        notify now join beat leave maintain nodes insert insert_and_look scan held claim finish
+        finish_and_claim cancel reschedule confirm find timers schedule schedules upcoming zoned
+        rezone change advance advance_batch amend backfill insert_occurrence records latest_records
+        search tally overview prune named promote create_schedules
     }
 }
