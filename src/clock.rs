@@ -222,6 +222,14 @@ impl Clock {
         matches!(self, Self::Virtual(_))
     }
 
+    /// Returns whether the clock moves while a thread does nothing but read it. Not in browsers,
+    /// where that thread is the page's.
+    #[inline]
+    pub(crate) fn moves_while_read(&self) -> bool {
+        !cfg!(all(target_family = "wasm", target_os = "unknown"))
+            && matches!(self, Self::Monotonic(_) | Self::Rare(Rare::Boottime(_)))
+    }
+
     /// Returns whether the clock counts suspend, unlike the driver's parks.
     pub(crate) fn counts_suspend(&self) -> bool {
         match self {

@@ -76,7 +76,8 @@
 //! the system. Before version 1803 of Windows 10 there is none; a wait then ends with a tick, so a
 //! timer may fire up to 15.6 ms late, and still never early. A poll of a sleep completes it by the
 //! clock. A loop that turns a [`Driver`](driver::Driver) by hand can use any finer wait that the
-//! system has. [Platforms](design::platforms) has the table of systems.
+//! system has. [Platforms](design::platforms) has the table of systems. A sleep that has to be
+//! punctual to the microsecond can [spin](Sleep::spin_last) for its last part.
 //!
 //! Most timers need not be that exact. With a tolerance
 //! ([`Builder::tolerance`](timer::Builder::tolerance), [`Sleep::set_tolerance`]), a fixed time or a
@@ -227,6 +228,8 @@ pub mod design {
     pub mod protocol {}
 }
 mod sleep;
+#[cfg(not(target_os = "none"))]
+pub mod spin;
 pub mod stats;
 pub mod stream;
 mod sync;

@@ -230,6 +230,19 @@ fn sleeps_end_at_their_deadlines_by_the_clock_of_the_runtime() {
     assert_eq!((toy.spawned(), toy.state().tasks.len()), (1, 0));
 }
 
+/// A runtime may stop its time while its tasks run.
+#[test]
+fn a_sleep_does_not_spin_on_the_clock_of_the_runtime() {
+    let toy = Own::new();
+    let timer = toy.timer();
+    let mut spin = timer.sleep(SECOND).spin_last(SECOND / 1_000);
+    assert!(poll_with(&mut spin, Waker::noop()).is_pending());
+    toy.run();
+    assert_eq!(toy.waits(), [SECOND]);
+    toy.advance(SECOND);
+    assert!(poll_with(&mut spin, Waker::noop()).is_ready());
+}
+
 #[test]
 fn a_poll_sees_the_time_before_the_task_has_run() {
     let toy = Own::new();

@@ -36,6 +36,7 @@ mod shards;
 #[cfg(unix)]
 mod signals;
 mod sleep;
+mod spin;
 mod stream_ext;
 mod support;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

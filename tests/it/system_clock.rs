@@ -90,6 +90,13 @@ impl SystemClock {
     /// Runs `action`, with the calling thread held for [`HELD`] before each reading of a clock in
     /// `at`. Says whether there was the first of these readings.
     fn held_at<R>(&self, at: Range<i64>, action: impl FnOnce() -> R) -> (R, bool) {
+        let (result, readings) = self.moving(at.clone(), HELD, action);
+        (result, readings > at.start)
+    }
+
+    /// Runs `action`, while the clocks move by so much before each reading of the calling thread's
+    /// in `at`. Says how many readings there were.
+    fn moving<R>(&self, at: Range<i64>, by: Duration, action: impl FnOnce() -> R) -> (R, i64) {
         type Hold = extern "C" fn(i64, i64, i64);
 
         let hold = Self::function(c"clocks_hold").expect("the library is there");
@@ -99,9 +106,9 @@ impl SystemClock {
         // SAFETY: that is the function's type in the library.
         let let_go =
             unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> i64>(let_go) };
-        hold(at.start, at.end, HELD.as_nanos() as i64);
+        hold(at.start, at.end, by.as_nanos() as i64);
         let result = action();
-        (result, let_go() > at.start)
+        (result, let_go())
     }
 }
 
@@ -269,4 +276,53 @@ fn child_is_held_as_it_aims_at_a_wall_time() {
         assert!(poll(&mut sleep).is_ready());
         was_held
     });
+}
+
+#[test]
+fn a_spin_ends_at_its_deadline_and_where_its_clock_stands_still() {
+    on_a_clock_of_its_own("child_spins_on_a_clock");
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_spins_on_a_clock() {
+    let Some(clock) = SystemClock::preloaded() else {
+        return not_checked(STEPS, "the clock is not the one preloaded");
+    };
+    clock.call(c"clocks_stand");
+    for kind in [ClockKind::Monotonic, ClockKind::Boottime] {
+        let made = Timer::builder().clock(kind).build_manual(|| {});
+        let (timer, mut driver) = made.expect("Linux has both clocks");
+        let counter = Counter::new();
+        let waker = Waker::from(counter.clone());
+        let span = Duration::from_micros(50);
+        let start = timer.now();
+        let mut spin = timer.sleep_until(start + SECOND).spin_last(span);
+        assert!(poll_with(&mut spin, &waker).is_pending());
+        assert_eq!((driver.turn().fired, driver.max_wait()), (0, Some(SECOND - span)));
+
+        // The clock moves by less than a fifth of the span before each reading.
+        clock.moves(SECOND - span);
+        assert_eq!((driver.turn().fired, counter.wakes()), (1, 1));
+        let step = span / 5 - NANOSECOND;
+        let (polled, _) = clock.moving(0..i64::MAX, step, || poll_with(&mut spin, &waker));
+        assert!(polled.is_ready() && spin.deadline() == start + SECOND);
+        let late = timer.now().checked_duration_since(spin.deadline()).expect("it is not early");
+        assert!(late < step, "it read on, {late:?} past its deadline");
+
+        // It stands still: the poll ends, and the driver fires once more, at the deadline itself.
+        spin.reset(timer.now() + SECOND);
+        assert!(poll_with(&mut spin, &waker).is_pending());
+        clock.moves(SECOND - span);
+        assert_eq!((driver.turn().fired, counter.wakes()), (1, 2));
+        assert!(poll_with(&mut spin, &waker).is_pending());
+        assert_eq!(driver.turn().fired, 0);
+        assert_eq!(driver.max_wait(), Some(span));
+        clock.moves(span - NANOSECOND);
+        assert_eq!(driver.turn().fired, 0);
+        assert!(poll_with(&mut spin, &waker).is_pending(), "early");
+        clock.moves(NANOSECOND);
+        assert_eq!((driver.turn().fired, counter.wakes()), (1, 3));
+        assert!(poll_with(&mut spin, &waker).is_ready());
+    }
 }

@@ -125,6 +125,7 @@ pub const CRATES: &[Crate] = &[
             "wall",
             "interval",
             "timeout",
+            "spin",
             "sleep",
             "handle",
             "virtual_time",
