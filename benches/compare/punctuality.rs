@@ -31,10 +31,15 @@ fn lateness(late: &[Duration]) -> Vec<f64> {
     micros(late, [0.5, 0.99]).to_vec()
 }
 
-/// Awaited by a parked thread, one after the other.
+/// Awaited by a parked thread, one after the other; and the processor microseconds of each.
 pub(crate) fn parked<P: Peer>(delay: Duration, span: Duration) -> Vec<f64> {
     let _entered = P::enter();
-    sleeping(delay, span, || drop(pollster::block_on(P::sleep(delay))))
+    at_cost(delay, span, || drop(pollster::block_on(P::sleep(delay))))
+}
+
+/// Measures that for ours whose `last` part is spun.
+pub(crate) fn spun(delay: Duration, last: Duration, span: Duration) -> Vec<f64> {
+    at_cost(delay, span, || pollster::block_on(tourbillon::sleep(delay).spin_last(last)))
 }
 
 /// Measures that while each of `shards` threads has a far timer, and so does each of our shards;
@@ -57,18 +62,16 @@ pub(crate) fn beside_far_timers<P: Peer>(
             });
         }
         begun.wait();
-        let _entered = P::enter();
-        let before = processor_time();
-        let late = latenesses(delay, span, || drop(pollster::block_on(P::sleep(delay))));
-        let each = (processor_time() - before).as_secs_f64() * 1e6 / late.len() as f64;
+        let figures = parked::<P>(delay, span);
         over.wait();
-        [lateness(&late), vec![each]].concat()
+        figures
     })
 }
 
 /// Measures that while every processor has a thread that never rests.
 pub(crate) fn parked_while_busy<P: Peer>(delay: Duration, span: Duration) -> Vec<f64> {
-    while_busy(|| parked::<P>(delay, span))
+    let _entered = P::enter();
+    while_busy(|| sleeping(delay, span, || drop(pollster::block_on(P::sleep(delay)))))
 }
 
 /// Measures that for a thread that turns our wheels itself, like the loop of an executor.
@@ -86,11 +89,29 @@ pub(crate) fn turning_while_busy(delay: Duration, span: Duration) -> Vec<f64> {
 
 /// `std::thread::sleep`, for reference.
 pub(crate) fn thread_sleep(delay: Duration, span: Duration) -> Vec<f64> {
-    sleeping(delay, span, || thread::sleep(delay))
+    at_cost(delay, span, || thread::sleep(delay))
+}
+
+/// The same with its `last` part spun, which is what the crate spin_sleep does.
+pub(crate) fn thread_sleep_spun(delay: Duration, last: Duration, span: Duration) -> Vec<f64> {
+    at_cost(delay, span, || {
+        let end = Instant::now() + delay;
+        thread::sleep(delay.saturating_sub(last));
+        while Instant::now() < end {
+            spin_loop();
+        }
+    })
 }
 
 pub(crate) fn thread_sleep_while_busy(delay: Duration, span: Duration) -> Vec<f64> {
-    while_busy(|| thread_sleep(delay, span))
+    while_busy(|| sleeping(delay, span, || thread::sleep(delay)))
+}
+
+fn at_cost(delay: Duration, span: Duration, sleep: impl FnMut()) -> Vec<f64> {
+    let before = processor_time();
+    let late = latenesses(delay, span, sleep);
+    let each = (processor_time() - before).as_secs_f64() * 1e6 / late.len() as f64;
+    [lateness(&late), vec![each]].concat()
 }
 
 fn sleeping(delay: Duration, span: Duration, sleep: impl FnMut()) -> Vec<f64> {

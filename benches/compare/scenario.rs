@@ -14,6 +14,7 @@ pub(crate) const COLUMNS: [&str; 5] =
     [Tourbillon::NAME, Tokio::NAME, AsyncIo::NAME, FuturesTimer::NAME, "std"];
 pub(crate) const OURS: usize = 0;
 pub(crate) const TOKIO: usize = 1;
+pub(crate) const STD: usize = 4;
 
 /// The argument that makes a process measure one column of one scenario.
 pub(crate) const CHILD: &str = "--child";

@@ -10,7 +10,7 @@ use crate::common::peers::{AsyncIo, FuturesTimer, Tokio, Tourbillon};
 use crate::common::turns;
 use crate::common::work::Towards::{Earlier, Later};
 use crate::common::work::{self, Work};
-use crate::scenario::{Columns, Effort, How, Metric, OURS, Scenario};
+use crate::scenario::{Columns, Effort, How, Metric, OURS, STD, Scenario};
 use crate::tasks::On::{self, OneThread, Workers};
 use crate::windows::CROWDS;
 use crate::{
@@ -404,8 +404,9 @@ fn by_driver(
 
 fn single_sleeps(effort: Effort) -> Vec<Scenario> {
     const RATE: &[Metric] = &[("p50", "us"), ("p99", "us"), ("p99.9", "us")];
-    const BESIDE: &[Metric] =
-        &[("lateness p50", "us"), ("lateness p99", "us"), ("processor time of each", "us")];
+    const COST: Metric = ("processor time of each", "us");
+    const BESIDE: &[Metric] = &[("lateness p50", "us"), ("lateness p99", "us"), COST];
+    const AT_COST: &[Metric] = &[LATENESS[0], LATENESS[1], COST];
     const DESCENDING: &[Metric] = &[("unparks each", ""), ("driver wake-ups each", "")];
     const BUSY: Duration = Duration::from_millis(1);
     const BLOCKED: Duration = Duration::from_millis(30);
@@ -414,7 +415,14 @@ fn single_sleeps(effort: Effort) -> Vec<Scenario> {
     let mut rows = Vec::from(micros.map(|delay| {
         let std = Some(Box::new(move || punctuality::thread_sleep(delay, span)) as _);
         let name = format!("lateness of {}", time(delay));
-        probe(name, LATENESS, each!(punctuality::parked(delay, span), std))
+        probe(name, AT_COST, each!(punctuality::parked(delay, span), std))
+    }));
+    rows.extend([(100, 75), (1_000, 100)].map(|micros| {
+        let (delay, last) = (Duration::from_micros(micros.0), Duration::from_micros(micros.1));
+        let name = format!("lateness of {}, the last {} spun", time(delay), time(last));
+        let mut columns = ours(move || punctuality::spun(delay, last, span));
+        columns[STD] = Some(Box::new(move || punctuality::thread_sleep_spun(delay, last, span)));
+        probe(name, AT_COST, columns)
     }));
     for shards in [1, 64] {
         let name = format!("200 us beside {shards} occupied shard{}", plural(shards));
