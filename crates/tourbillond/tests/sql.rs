@@ -320,7 +320,8 @@ fn what_sql_cannot_judge_is_a_dead_run_with_its_reason() {
 fn of_two_transactions_with_a_key_the_second_waits_for_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let shop = Shop::start(folder.path(), "10000");
-    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid';";
+    let waits = "SELECT count(*) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND wait_event = 'transactionid';";
     for (key, end, created) in [("kept", "COMMIT;", "f"), ("undone", "ROLLBACK;", "t")] {
         let arguments = format!("'{key}', 'http://127.0.0.1/', 'x', '2199-01-01Z'");
         let call = format!("SELECT * FROM tourbillond.call_shop({arguments});");
