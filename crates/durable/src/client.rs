@@ -1,6 +1,7 @@
 //! [`Client`]: makes, changes and lists timers and schedules.
 
 mod backfill;
+mod inserts;
 mod notices;
 mod once;
 mod queue;
@@ -11,6 +12,7 @@ mod schedules;
 #[cfg(test)]
 mod tests;
 mod ticket;
+mod tries;
 mod upserts;
 #[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
 mod within;
@@ -42,6 +44,8 @@ pub(crate) use schedules::{Wanted, pause, stop, upsert};
 #[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
 pub use within::Uncommitted;
 
+pub(crate) use self::inserts::insert_all;
+use self::inserts::insert_together;
 use self::notices::Notices;
 use self::queue::{Notifiable, Queue, Role, Work};
 use self::ticket::{Attended, Caller, Left, Ticket};
@@ -52,9 +56,9 @@ use crate::node::{SOON, Shared, clean};
 use crate::record::{Record, RecordSummary};
 use crate::schedule::Schedule;
 use crate::store::{
-    Amendment, Hits, Inserted, Looked, Named, NewTimer, NodeInfo, Overview, OverviewOf,
-    RecordQuery, Reschedule, Result, ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf,
-    Timer, TimerQuery, TimerUpdate,
+    Amendment, Hits, Named, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery, Reschedule,
+    Result, ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery,
+    TimerUpdate,
 };
 use crate::threads::spawn;
 use crate::time::Time;
@@ -124,18 +128,6 @@ struct Call {
     ticket: Ticket,
     work: Job,
 }
-
-/// An insert and its caller.
-struct Insert {
-    timer: NewTimer,
-    /// True if the timer's name is looked up afterwards.
-    looks: bool,
-    ticket: Ticket,
-    reply: Sender<Result<Answer>>,
-}
-
-/// Answer to an insert: with the time and the holders of the name, if that was looked up.
-type Answer = (Inserted, Option<(Time, Named)>);
 
 /// A name that is looked up, and the caller.
 struct Lookup {
@@ -216,7 +208,7 @@ impl Client {
     ///
     /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), the timer may be cancelled.
     pub async fn cancel(&self, timer: TimerId) -> Result<TimerUpdate> {
-        self.call(move |store| repeat(|| store.cancel(timer))).await
+        self.insist(move |store| store.cancel(timer)).await
     }
 
     /// Gives a timer that no attempt runs of, and that belongs to no schedule, another time. Once
@@ -245,11 +237,12 @@ impl Client {
     pub async fn replace(&self, timer: TimerId, replacement: Replacement) -> Result<TimerUpdate> {
         let Replacement { to, payload, expect, attempt } = replacement;
         payload.as_deref().map_or(Ok(()), once::check_payload)?;
+        let payload = payload.map(Arc::new);
         let move_to = move |store: &mut dyn Store| {
-            let payload = payload.as_deref();
-            repeat(|| store.reschedule(&Reschedule { timer, to, payload, expect, attempt }))
+            let payload = payload.as_ref().map(|payload| payload.as_slice());
+            store.reschedule(&Reschedule { timer, to, payload, expect, attempt })
         };
-        let done = self.call(move_to).await?;
+        let done = self.insist(move_to).await?;
         if done == TimerUpdate::Done {
             self.notify(Notifiable::Due(timer, to));
         }
@@ -296,9 +289,9 @@ impl Client {
         let (timer, attempt, version) = (found.new.id, found.attempt, found.version);
         let detail = clean(detail.as_ref());
         let amend = move |store: &mut dyn Store| {
-            repeat(|| store.amend(&Amendment { timer, attempt, version, pause, detail: &detail }))
+            store.amend(&Amendment { timer, attempt, version, pause, detail: &detail })
         };
-        let done = self.call(amend).await?;
+        let done = self.insist(amend).await?;
         if done == TimerUpdate::Done && pause <= SOON {
             // For every clock.
             self.notify(Notifiable::Due(timer, Time::from_micros(0)));
@@ -456,13 +449,6 @@ impl Client {
         in_time(self.deadline, Caller::new(ticket), answer, late)
     }
 
-    fn insert(&self, timer: NewTimer, looks: bool) -> impl Future<Output = Result<Answer>> + use<> {
-        let (reply, answer) = async_channel::bounded(1);
-        let ticket = Ticket::default();
-        self.handle.0.insert(Insert { timer, looks, ticket: ticket.clone(), reply });
-        in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain)
-    }
-
     fn upsert(
         &self,
         wanted: schedules::Wanted,
@@ -596,43 +582,6 @@ fn look_up(store: &mut dyn Store, lookups: &[Lookup]) {
     }
 }
 
-/// Inserts the timers of waiting callers, looks up the names that callers wait for, and answers.
-/// Returns the new timers.
-fn insert_together(store: &mut dyn Store, inserts: Vec<Insert>) -> Vec<NewTimer> {
-    let (mut timers, mut tickets, mut callers) = (Vec::new(), Vec::new(), Vec::new());
-    for Insert { timer, looks, ticket, reply } in inserts {
-        if ticket.send() {
-            timers.push(timer);
-            tickets.push(ticket);
-            callers.push((reply, looks));
-        }
-    }
-    if timers.is_empty() {
-        return timers;
-    }
-    let looks = timers.iter().zip(&callers).filter(|(_, (_, looks))| *looks);
-    // Nothing has an empty name.
-    let names: Vec<_> = looks.map(|(timer, _)| timer.name.as_deref().unwrap_or("")).collect();
-    match insert_and_look(&mut Attended::new(store, &tickets), &timers, &names) {
-        Ok((inserted, now, found)) => {
-            let mut found = found.into_iter();
-            for (inserted, (reply, looks)) in inserted.iter().zip(callers) {
-                let seen = looks.then(|| (now, found.next().unwrap_or_default()));
-                let _ = reply.try_send(Ok((*inserted, seen)));
-            }
-            let mut inserted = inserted.into_iter();
-            timers.retain(|_| inserted.next() == Some(Inserted::Created));
-            timers
-        }
-        Err(error) => {
-            for (reply, _) in callers {
-                let _ = reply.try_send(Err(error.copy()));
-            }
-            Vec::new()
-        }
-    }
-}
-
 /// Tells the client's own node of a timer that was made. If that does not expect it, returns it for
 /// the nodes of other processes.
 fn unexpected(
@@ -678,28 +627,7 @@ fn all_unexpected(
     timers
 }
 
-/// Inserts, and inserts again while the answer is lost.
-pub(crate) fn insert_all(store: &mut dyn Store, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
-    insert_and_look(store, timers, &[]).map(|(inserted, ..)| inserted)
-}
-
-/// Inserts, and looks up names afterwards if there are any; both again while the answer is lost.
-fn insert_and_look(store: &mut dyn Store, timers: &[NewTimer], names: &[&str]) -> Result<Looked> {
-    let ((mut inserted, now, found), is_repeated) = until_answered(|| match names {
-        [] => Ok((store.insert(timers)?, Time::default(), Vec::new())),
-        names => store.insert_and_look(timers, names),
-    })?;
-    for (answer, timer) in inserted.iter_mut().zip(timers) {
-        // A timer that exists under this id was made by the first try.
-        if is_repeated && *answer == Inserted::Exists(timer.id) {
-            *answer = Inserted::Created;
-        }
-    }
-    Ok((inserted, now, found))
-}
-
-/// Makes a call again while its answer is lost, or a concurrent transaction gets in the way. Says
-/// whether an answer was lost.
+/// Makes a call again while its answer is lost. Says whether one was.
 ///
 /// After a lost answer each error is [`Uncertain`](StoreErrorKind::Uncertain): nobody knows whether
 /// the call was carried out.
@@ -712,7 +640,6 @@ fn until_answered<T>(mut call: impl FnMut() -> Result<T>) -> Result<(T, bool)> {
         };
         match error.kind() {
             StoreErrorKind::Uncertain if repeats.next().is_some() => is_lost = true,
-            StoreErrorKind::Conflict if repeats.next().is_some() => {}
             _ if is_lost => return Err(StoreError::new(StoreErrorKind::Uncertain, error)),
             _ => return Err(error),
         }

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::inserts::Insert;
 use super::upserts::Upsertion;
-use super::{Call, Confirm, Insert, Lookup};
+use super::{Call, Confirm, Lookup};
 use crate::id::TimerId;
 use crate::store::NewTimer;
 use crate::time::Time;
@@ -71,6 +72,8 @@ struct State {
     next: u64,
     writes: Line<Call>,
     inserts: Line<Insert>,
+    /// Inserts that go alone.
+    hindered: Line<Insert>,
     upserts: Line<Upsertion>,
     reads: Line<Call>,
     lookups: Line<Lookup>,
@@ -122,7 +125,10 @@ impl Queue {
     }
 
     pub(super) fn insert(&self, insert: Insert) {
-        self.add(Role::Writer, |state, number| state.inserts.push_back((number, insert)));
+        self.add(Role::Writer, |state, number| {
+            let line = if insert.alone { &mut state.hindered } else { &mut state.inserts };
+            line.push_back((number, insert));
+        });
     }
 
     pub(super) fn upsert(&self, upsertion: Upsertion) {
@@ -147,7 +153,8 @@ impl Queue {
     /// Returns the number of requests that wait.
     pub(super) fn len(&self) -> usize {
         let state = self.lock();
-        let writes = state.writes.len() + state.inserts.len() + state.upserts.len();
+        let inserts = state.inserts.len() + state.hindered.len();
+        let writes = state.writes.len() + inserts + state.upserts.len();
         writes + state.reads.len() + state.lookups.len() + state.confirms.len()
     }
 
@@ -226,6 +233,7 @@ impl State {
             Role::Writer => {
                 to.writes.append(&mut self.writes);
                 to.inserts.append(&mut self.inserts);
+                to.hindered.append(&mut self.hindered);
                 to.upserts.append(&mut self.upserts);
             }
             Role::Reader => {
@@ -254,10 +262,14 @@ impl State {
         let (write, insert) = (first(&self.writes, writes), first(&self.inserts, writes));
         let (read, lookup) = (first(&self.reads, reads), first(&self.lookups, reads));
         let (confirm, upsert) = (first(&self.confirms, reads), first(&self.upserts, writes));
-        match write.min(insert).min(upsert).min(read).min(lookup).min(confirm) {
+        let hindered = first(&self.hindered, writes);
+        match write.min(insert).min(hindered).min(upsert).min(read).min(lookup).min(confirm) {
             u64::MAX => None,
             oldest if oldest == write => self.writes.pop_front().map(|(_, call)| Work::Call(call)),
             oldest if oldest == read => self.reads.pop_front().map(|(_, call)| Work::Call(call)),
+            oldest if oldest == hindered => {
+                self.hindered.pop_front().map(|(_, insert)| Work::Inserts(vec![insert]))
+            }
             oldest if oldest == insert => Some(Work::Inserts(take(&mut self.inserts))),
             oldest if oldest == upsert => Some(Work::Upserts(take(&mut self.upserts))),
             oldest if oldest == lookup => Some(Work::Lookups(take(&mut self.lookups))),

@@ -3,7 +3,7 @@
 use super::queue::Notifiable;
 use super::run_now::{RunNow, insert_occurrence};
 use super::schedules::{Tried, attempt};
-use super::{Client, insert_all};
+use super::{Client, insert_all, repeat};
 use crate::id::TimerId;
 use crate::record::{Outcome, Record};
 use crate::store::{Inserted, NewTimer, RecordQuery, Result, Store, TimerQuery};
@@ -97,10 +97,10 @@ pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revival, O
                 Ok(insert_occurrence(store, &row, timer)?.map(|(ran, made)| (ran.into(), made)))
             }
             None => {
-                let inserted = insert_all(store, std::slice::from_ref(&timer))?;
+                let inserted = repeat(|| insert_all(store, std::slice::from_ref(&timer)))?;
                 if matches!(inserted[..], [Inserted::Exists(other)] if other != timer.id) {
                     timer.name = None;
-                    insert_all(store, std::slice::from_ref(&timer))?;
+                    repeat(|| insert_all(store, std::slice::from_ref(&timer)))?;
                 }
                 Ok(Tried::Done((Revival::Done(timer.id), Some(timer))))
             }

@@ -2,7 +2,7 @@
 
 use super::queue::Notifiable;
 use super::schedules::{Tried, attempt};
-use super::{Client, until_answered};
+use super::{Client, repeat, until_answered};
 use crate::id::TimerId;
 use crate::plan::room;
 use crate::store::{ManualRun, NewOccurrence, NewTimer, Result, ScheduleRow, Store};
@@ -87,7 +87,7 @@ pub(super) fn insert_occurrence(
     let done = RunNow::Done(timer.id);
     // Any answer but "exists" shows that the calls whose answers were lost made nothing.
     let occurrence = NewOccurrence { timer: &timer, version, queue };
-    let (made, _) = until_answered(|| store.insert_occurrence(&occurrence))?;
+    let (made, _) = until_answered(|| repeat(|| store.insert_occurrence(&occurrence)))?;
     Ok(match made {
         ManualRun::Done { due } => Tried::Done((done, Some(NewTimer { due, ..timer }))),
         ManualRun::Exists => Tried::Done((done, None)),

@@ -2,6 +2,7 @@
 
 mod backfill;
 mod backlogs;
+mod hindered;
 mod refusals;
 mod threads;
 

@@ -163,6 +163,19 @@ impl Postgres {
         })
     }
 
+    /// Does `work` once, which waits for a lock as long as the session lets it. The caller makes
+    /// the call again, behind others.
+    fn try_call<T: Send>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Session) -> Answer<T> + Send,
+    ) -> Result<T> {
+        blocking(|| {
+            let deadline = Instant::now() + PATIENCE;
+            self.ready(deadline)?;
+            self.once(deadline, work)
+        })
+    }
+
     /// Does `work`, again while it conflicts; its second argument says whether it did, or another
     /// call did of late.
     fn within<T>(
@@ -319,11 +332,11 @@ impl Store for Postgres {
         if timers.is_empty() {
             return Ok(Vec::new());
         }
-        self.call(async |session, _| timers::insert(session, timers).await)
+        self.try_call(async |session| timers::insert(session, timers).await)
     }
 
     fn insert_and_look(&mut self, timers: &[NewTimer], names: &[&str]) -> Result<Looked> {
-        self.call(async |session, _| timers::insert_and_look(session, timers, names).await)
+        self.try_call(async |session| timers::insert_and_look(session, timers, names).await)
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
@@ -381,15 +394,15 @@ impl Store for Postgres {
     }
 
     fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate> {
-        self.call(async |session, _| timers::cancel(session, timer).await)
+        self.try_call(async |session| timers::cancel(session, timer).await)
     }
 
     fn reschedule(&mut self, reschedule: &Reschedule<'_>) -> Result<TimerUpdate> {
-        self.call(async |session, _| timers::reschedule(session, reschedule).await)
+        self.try_call(async |session| timers::reschedule(session, reschedule).await)
     }
 
     fn amend(&mut self, amendment: &Amendment<'_>) -> Result<TimerUpdate> {
-        self.call(async |session, _| timers::amend(session, amendment).await)
+        self.try_call(async |session| timers::amend(session, amendment).await)
     }
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {

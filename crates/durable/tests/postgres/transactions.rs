@@ -12,7 +12,7 @@ use tourbillon_durable::store::{
     End, Finished, How, Inserted, NewTimer, RecordQuery, ScheduleRow, Store, TimerQuery,
 };
 use tourbillon_durable::{
-    Client, Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, ScheduleUpdate,
+    Client, Created, Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, ScheduleUpdate,
     StoreErrorKind, Time, TimerId,
 };
 
@@ -95,6 +95,35 @@ fn a_transaction_that_is_repeated_after_its_timer_is_over_makes_no_second_one() 
     assert_eq!(store.finish(lease, &done(timer.id)).unwrap(), [Finished::Accepted]);
     assert_eq!(within(), Inserted::Exists(timer.id));
     assert_eq!(timers(&mut store), 0);
+}
+
+#[test]
+fn a_name_that_a_transaction_holds_is_waited_for_and_no_other_timer_waits() {
+    let database = Database::new();
+    let client = Client::new(Box::new(database.connect())).unwrap();
+    let create = |name: &str| block_on(client.once("mail", Time::NEVER).name(name).create());
+    let (mut other, mut observer) = (database.async_client(), database.client());
+    for commits in [false, true] {
+        let name = format!("held {commits}");
+        let mut held = timer(Time::NEVER);
+        held.name = Some(name.clone());
+        let transaction = block_on(other.transaction()).unwrap();
+        assert_eq!(insert(&transaction, &held), Inserted::Created);
+        let created = thread::scope(|scope| {
+            let waits = scope.spawn(|| create(&name));
+            while !observer.query_one(WAITING, &[]).unwrap().get::<_, bool>(0) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let free = create(&format!("free {commits}")).unwrap();
+            assert!(matches!(free, Created::Created(_)) && !waits.is_finished());
+            end(transaction, commits);
+            waits.join().unwrap().unwrap()
+        });
+        match commits {
+            true => assert_eq!(created, Created::Exists(held.id)),
+            false => assert!(matches!(created, Created::Created(_))),
+        }
+    }
 }
 
 /// A row of another's SQL is not checked against the history.
