@@ -600,20 +600,25 @@ async fn a_silent_schedule_is_awaited_anew_once_its_app_has_a_time_again() {
     put(&service, "k", definition).await;
     assert_eq!(notice(&mut receiver).await.1["event"], "no_success");
     let hour = Duration::from_secs(3_600);
-    let is_awaited = async || {
+    // Whether there is a notice without that of the recovery, and a success is awaited.
+    let seen = async || {
         let watch = service.catalog.watch("a", "k").await.unwrap().unwrap();
         let now = service.client.now().await.unwrap();
-        // There is no notice of its recovery yet.
-        assert!(watch.is_notified(now));
-        watch.due() <= now + 2 * hour
+        (watch.is_notified(now), watch.due() <= now + 2 * hour)
     };
+    // The notice is sent before the attempt that made it has ended.
+    while !seen().await.0 {
+        service.timer.sleep(Duration::from_millis(5)).await;
+    }
     for turn in 0.. {
         for within in [None, Some("2h".to_owned())] {
             let app = App { success_within: within, ..told(&receiver) };
             service.reload(config(&[("a", app)]));
             service.timer.sleep(Duration::from_millis(5)).await;
         }
-        if is_awaited().await {
+        let (is_notified, is_awaited) = seen().await;
+        assert!(is_notified);
+        if is_awaited {
             break;
         }
         assert!(turn < 1_000, "it is never due again");
