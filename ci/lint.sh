@@ -35,7 +35,7 @@ cargo doc --quiet --no-deps --document-private-items --all-features --package to
     "${crates[@]}" "${components[@]}"
 # placed LIST [FOLDER]: each fault has its place in today's text. Others build these copies.
 placed() { faulty_copy target/faults "ci/mutants/$1" "${2:-.}" >/dev/null; }
-# build LIST [FOLDER]: and their copy builds, which `ci/mutants.sh` alone does else.
+# build LIST [FOLDER]: their copy builds, too. But for this, `ci/mutants.sh` alone builds it.
 build() (
     placed "$@"
     export CARGO_TARGET_DIR=$PWD/target

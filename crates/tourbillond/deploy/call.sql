@@ -154,6 +154,7 @@ BEGIN
                 id := tourbillond.next_id(last.timer);
                 SELECT h.* INTO next FROM tourbillon.history AS h WHERE h.timer = id;
             END LOOP;
+            -- 4 is cancelled: the key is free.
             IF last.outcome <> 4 THEN
                 run := last.timer;
                 is_same := CASE
