@@ -7,6 +7,9 @@ import { chromium } from 'playwright-core';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
+/** How long a step may take. It only says where a test hangs, before the runner's limit ends it. */
+const STEP_MS = 300_000;
+
 /**
  * Starts the browser; each start has an empty profile of its own.
  *
@@ -15,6 +18,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 export function launch(...more) {
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    timeout: STEP_MS,
     args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
       '--disable-background-networking', '--disable-component-update', '--disable-sync', ...more],
   });
@@ -71,7 +75,7 @@ export async function open(browser, url, { time, hash = '', ...options } = {}) {
   page.on('request', (request) => {
     if (!request.url().startsWith(`${url}/`)) page.wrong.push(`asked ${request.url()}`);
   });
-  page.setDefaultTimeout(30_000);
+  page.setDefaultTimeout(STEP_MS);
   if (time) await page.clock.install({ time });
   await page.goto(`${url}/${hash && `#${hash}`}`);
   return page;

@@ -1290,7 +1290,7 @@ test('all schedules are counted with a new filter, and not with each change', as
   fake.world.reads = [];
   fake.world.schedules[0].state = 'enabled';
   fake.tell(fake.world.runs[3]);
-  await page.getByRole('row').filter({ hasText: 'dunning' }).getByText('Enabled').waitFor({ timeout: 5_000 });
+  await page.getByRole('row').filter({ hasText: 'dunning' }).getByText('Enabled').waitFor();
   assert.doesNotMatch(lists()[0], /count=true/);
 });
 
