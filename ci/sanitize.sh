@@ -49,9 +49,7 @@ choose_skipped() {
     # They preload a clock into a child process, where the sanitizer asks for the time before that
     # can answer.
     skipped=(
-        a_driver_survives_a_clock_that_steps_and_stands_still
-        a_timer_whose_thread_is_held_as_it_is_made_tells_deadlines_to_the_nanosecond
-        a_wall_sleep_whose_thread_is_held_as_it_aims_is_woken_at_its_target_and_not_before
+        system_clock::
         # The sanitizer reports it in its own way.
         a_stack_that_overflows_in_a_callback_is_reported
     )
