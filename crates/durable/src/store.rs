@@ -124,7 +124,7 @@ pub mod calls {
     pub use super::types::{
         Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, Filled, Held, Looked,
         Maintained, ManualRun, NewOccurrence, Past, Promoted, Reschedule, Scan, Skip, Unfinished,
-        Upcoming, Waiting, Window,
+        Upcoming, UpcomingQuery, Waiting, Window,
     };
 
     /// Seals [`Store`](super::Store).
@@ -440,16 +440,9 @@ pub trait Store: Send + Sealed {
     #[doc(hidden)]
     fn schedules(&mut self, query: &ScheduleQuery) -> Result<Vec<ScheduleRow>>;
 
-    /// The enabled schedules of `shards` whose `next` comes until `ahead` from now, in the order of
-    /// `(next, id)`, the first `limit` of those after `after`.
+    /// The enabled schedules whose `next` comes soon, in the order of `(next, id)`.
     #[doc(hidden)]
-    fn upcoming(
-        &mut self,
-        ahead: Duration,
-        shards: Shards,
-        after: Option<(Time, ScheduleId)>,
-        limit: u32,
-    ) -> Result<Upcoming>;
+    fn upcoming(&mut self, query: &UpcomingQuery) -> Result<Upcoming>;
 
     /// The enabled schedules with a [`wall`](ScheduleRow::wall), without their payloads: the first
     /// `limit` after `after`, in the order of their ids. With `but`, those by this version of the

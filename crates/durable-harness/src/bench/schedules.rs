@@ -4,8 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pollster::block_on;
+use tourbillon_durable::store::calls::UpcomingQuery;
 use tourbillon_durable::store::{RecordQuery, TimerQuery};
-use tourbillon_durable::{Client, Outcome, Schedule, Shards, Store, Time};
+use tourbillon_durable::{Client, Outcome, Schedule, Store, Time};
 
 use super::{KIND, Run, now, timer};
 use crate::Result;
@@ -90,7 +91,7 @@ fn make_once(run: &Run, store: &mut dyn Store, from: Time, periods: u32) -> Resu
 /// Waits until no occurrence before `end` is left, neither to be made nor to be done.
 fn wait_until_done(store: &mut dyn Store, end: Time) -> Result<()> {
     let is_to_be_made = |store: &mut dyn Store| -> Result<bool> {
-        let next = store.upcoming(Duration::ZERO, Shards::ALL, None, 1)?.schedules.pop();
+        let next = store.upcoming(&UpcomingQuery::new(Duration::ZERO, 1))?.schedules.pop();
         Ok(next.and_then(|(row, _)| row.next).is_some_and(|next| next < end))
     };
     while is_to_be_made(store)? {

@@ -8,7 +8,7 @@ use super::zones::{self, Standing};
 use crate::error::StoreErrorKind;
 use crate::id::{ScheduleId, Shards};
 use crate::plan::{Plan, Rows, Step, plan};
-use crate::store::{Advance, Advanced, Result, ScheduleRow, Store, Unfinished};
+use crate::store::{Advance, Advanced, Result, ScheduleRow, Store, Unfinished, UpcomingQuery};
 use crate::time::Time;
 use crate::trace;
 
@@ -96,11 +96,12 @@ impl Planner {
         if shards == Shards::NONE {
             return Ok(false);
         }
-        let (mut after, mut has_advanced) = (None, false);
+        let mut query = UpcomingQuery { shards, ..UpcomingQuery::new(ahead, SCHEDULES) };
+        let mut has_advanced = false;
         self.refusals = 0;
         loop {
             let sent = node.now();
-            let upcoming = store.upcoming(ahead, shards, after, SCHEDULES)?;
+            let upcoming = store.upcoming(&query)?;
             node.lock().clock.sample(sent, node.now(), upcoming.now);
             // A schedule that this version does not understand waits for another node.
             let readable = upcoming.schedules.iter().filter(|(row, _)| row.rule.is_ok());
@@ -109,7 +110,7 @@ impl Planner {
             }
             let mut others = upcoming.schedules;
             let last = others.get(SCHEDULES as usize - 1);
-            after = last.and_then(|(row, _)| Some((row.next?, row.id)));
+            query.after = last.and_then(|(row, _)| Some((row.next?, row.id)));
             others.sort_by_key(|(row, _)| self.stuck.contains(&row.id));
             while !others.is_empty() && self.refusals < REFUSALS {
                 let later = others.split_off(others.len().min(TOGETHER));
@@ -121,11 +122,11 @@ impl Planner {
                 }
             }
             // None of these advances here. Those behind them are not held up.
-            if after.is_none() || has_advanced {
+            if query.after.is_none() || has_advanced {
                 break;
             }
         }
-        if after.is_some() {
+        if query.after.is_some() {
             self.next = node.now();
         }
         Ok(has_advanced)

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::world::{World, with_world};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, ScheduleId, Shards, TimerId};
+use crate::id::{Lease, ScheduleId, TimerId};
 use crate::record::Record;
 use crate::store::{
     Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, End, Filled, Finished,
     Held, Inserted, Maintained, ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview,
     OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan, ScheduleQuery, ScheduleRow,
-    Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
+    Store, Timer, TimerQuery, TimerUpdate, Upcoming, UpcomingQuery, Window,
 };
 use crate::time::Time;
 
@@ -216,14 +216,9 @@ impl Store for Faulty {
         unimplemented!("no node asks for it")
     }
 
-    fn upcoming(
-        &mut self,
-        ahead: Duration,
-        shards: Shards,
-        after: Option<(Time, ScheduleId)>,
-        limit: u32,
-    ) -> Result<Upcoming> {
-        self.call(move |db| db.upcoming(ahead, shards, after, limit))
+    fn upcoming(&mut self, query: &UpcomingQuery) -> Result<Upcoming> {
+        let query = *query;
+        self.call(move |db| db.upcoming(&query))
     }
 
     fn zoned(

@@ -154,11 +154,7 @@ macro_rules! forward {
             -> ::std::vec::Vec<$crate::store::ScheduleRow>);
     };
     (@ upcoming $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass upcoming(
-                ahead: ::std::time::Duration,
-                shards: $crate::Shards,
-                after: ::std::option::Option<($crate::Time, $crate::ScheduleId)>,
-                limit: u32)
+        $crate::forward!(@@ $self $pass upcoming(query: &$crate::store::calls::UpcomingQuery)
             -> $crate::store::calls::Upcoming);
     };
     (@ zoned $self:ident $pass:ident) => {

@@ -14,7 +14,7 @@ use super::{
     Held, Inserted, Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo,
     Notification, Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan,
     ScheduleQuery, ScheduleRow, Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming,
-    Waiting, Window,
+    UpcomingQuery, Waiting, Window,
 };
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::record::{Reason, Record, RecordSummary};
@@ -351,23 +351,17 @@ impl Store for Memory {
         Ok(rows.take(query.limit as usize).cloned().collect())
     }
 
-    fn upcoming(
-        &mut self,
-        ahead: Duration,
-        shards: Shards,
-        after: Option<(Time, ScheduleId)>,
-        limit: u32,
-    ) -> Result<Upcoming> {
+    fn upcoming(&mut self, query: &UpcomingQuery) -> Result<Upcoming> {
         let (now, tables) = self.begin();
         let rows = tables.schedules.values().filter(|row| {
             let comes = row.next.is_some_and(|next| {
-                next <= now + ahead && after.is_none_or(|after| (next, row.id) > after)
+                next <= now + query.ahead && query.after.is_none_or(|after| (next, row.id) > after)
             });
-            row.enabled && comes && shards.contains(row.id.shard())
+            row.enabled && comes && query.shards.contains(row.id.shard())
         });
         let mut rows: Vec<_> = rows.collect();
         rows.sort_by_key(|row| (row.next, row.id));
-        rows.truncate(limit as usize);
+        rows.truncate(query.limit as usize);
         let occupied = |row: &ScheduleRow| (row.clone(), tables.occupied(row.id));
         Ok(Upcoming { now, schedules: rows.into_iter().map(occupied).collect() })
     }

@@ -66,7 +66,7 @@ use super::{
     Heard, Held, Hits, Inserted, Listening, Looked, Maintained, ManualRun, Named, NewOccurrence,
     NewTimer, NodeInfo, Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result,
     Scan, ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery,
-    TimerUpdate, Upcoming, Window,
+    TimerUpdate, Upcoming, UpcomingQuery, Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
@@ -425,17 +425,8 @@ impl Store for Postgres {
         self.call(async |session, _| lists::schedules(session, query).await)
     }
 
-    fn upcoming(
-        &mut self,
-        ahead: Duration,
-        shards: Shards,
-        after: Option<(Time, ScheduleId)>,
-        limit: u32,
-    ) -> Result<Upcoming> {
-        let ahead = Span(ahead);
-        self.call(async |session, _| {
-            schedules::upcoming(session, ahead, shards, after, limit).await
-        })
+    fn upcoming(&mut self, query: &UpcomingQuery) -> Result<Upcoming> {
+        self.call(async |session, _| schedules::upcoming(session, query).await)
     }
 
     fn zoned(

@@ -36,10 +36,11 @@ use super::{
     Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, End, Filled, Finished,
     Held, Hits, Inserted, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo,
     Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan, ScheduleQuery,
-    ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
+    ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Upcoming,
+    UpcomingQuery, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, ScheduleId, Shards, TimerId};
+use crate::id::{Lease, ScheduleId, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 
@@ -240,14 +241,8 @@ impl Store for Sqlite {
         self.link.read(|file, _| lists::schedules(query).get(file, values::schedule))
     }
 
-    fn upcoming(
-        &mut self,
-        ahead: Duration,
-        shards: Shards,
-        after: Option<(Time, ScheduleId)>,
-        limit: u32,
-    ) -> Result<Upcoming> {
-        self.link.read(|file, now| schedules::upcoming(file, now, ahead, shards, after, limit))
+    fn upcoming(&mut self, query: &UpcomingQuery) -> Result<Upcoming> {
+        self.link.read(|file, now| schedules::upcoming(file, now, query))
     }
 
     fn zoned(

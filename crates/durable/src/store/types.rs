@@ -464,6 +464,26 @@ impl ScheduleRow {
     }
 }
 
+/// Asks for the enabled schedules that come soon: [`Store::upcoming`](super::Store::upcoming).
+#[derive(Clone, Copy, Debug)]
+pub struct UpcomingQuery {
+    /// Time from now until which `next` comes.
+    pub ahead: Duration,
+    /// Shards of the schedules.
+    pub shards: Shards,
+    /// The `next` and the identifier of the last schedule of the page before.
+    pub after: Option<(Time, ScheduleId)>,
+    /// The most schedules.
+    pub limit: u32,
+}
+
+impl UpcomingQuery {
+    /// Asks for the first of all shards.
+    pub const fn new(ahead: Duration, limit: u32) -> Self {
+        Self { ahead, shards: Shards::ALL, after: None, limit }
+    }
+}
+
 /// The answer to [`Store::upcoming`](super::Store::upcoming).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -26,12 +26,24 @@ fn named(store: &mut dyn Store) -> NewTimer {
     new
 }
 
+/// A store, a node's lease in it, and a connection of the caller's.
+fn open(database: &Database) -> (Postgres, Lease, tokio_postgres::Client) {
+    let mut store = database.connect();
+    let lease = join(&mut store);
+    (store, lease, database.async_client())
+}
+
 fn cancel(transaction: &Transaction<'_>) -> TimerUpdate {
     block_on(Tables::default().cancel(transaction, "bill-42")).unwrap()
 }
 
 fn reschedule(transaction: &Transaction<'_>, to: Time) -> TimerUpdate {
     block_on(Tables::default().reschedule(transaction, "bill-42", to)).unwrap()
+}
+
+/// Cancels it, or reschedules it to this time.
+fn change(transaction: &Transaction<'_>, to: Option<Time>) -> TimerUpdate {
+    to.map_or_else(|| cancel(transaction), |to| reschedule(transaction, to))
 }
 
 /// Returns which of these timers a node claims now.
@@ -41,16 +53,16 @@ fn claim(store: &mut Postgres, lease: Lease, timers: &[TimerId]) -> Vec<TimerId>
     store.claim(lease, &ids).unwrap().timers.iter().map(|timer| timer.new.id).collect()
 }
 
-fn done(timer: TimerId) -> End {
-    End { timer, attempt: 1, how: How::Done(Outcome::Succeeded, None, String::new()) }
+fn finish(store: &mut Postgres, lease: Lease, timer: TimerId) {
+    let how = How::Done(Outcome::Succeeded, None, String::new());
+    let end = End { timer, attempt: 1, how };
+    assert_eq!(store.finish(lease, &[end]).unwrap(), [Finished::Accepted]);
 }
 
 #[test]
 fn a_timer_is_taken_back_if_the_callers_transaction_commits() {
     let database = Database::new();
-    let mut store = database.connect();
-    let mut client = database.async_client();
-    let lease = join(&mut store);
+    let (mut store, lease, mut client) = open(&database);
     let bill = named(&mut store);
     let transaction = block_on(client.transaction()).unwrap();
     assert_eq!(cancel(&transaction), TimerUpdate::Done);
@@ -70,9 +82,7 @@ fn a_timer_is_taken_back_if_the_callers_transaction_commits() {
 #[test]
 fn a_timer_has_another_time_if_the_callers_transaction_commits() {
     let database = Database::new();
-    let mut store = database.connect();
-    let mut client = database.async_client();
-    let lease = join(&mut store);
+    let (mut store, lease, mut client) = open(&database);
     let bill = named(&mut store);
     for (to, commits) in [(bill.due + LONG, false), (bill.due + LONG, true), (bill.due, true)] {
         let transaction = block_on(client.transaction()).unwrap();
@@ -95,24 +105,19 @@ fn a_timer_has_another_time_if_the_callers_transaction_commits() {
 #[test]
 fn others_are_claimed_while_a_transaction_holds_a_timer() {
     let database = Database::new();
-    let mut store = database.connect();
-    let lease = join(&mut store);
-    let mut client = database.async_client();
+    let (mut store, lease, mut client) = open(&database);
     for takes_back in [false, true] {
         let bill = named(&mut store);
         let other = timer(store.now().unwrap());
         store.insert(from_ref(&other)).unwrap();
         let transaction = block_on(client.transaction()).unwrap();
-        let answer = match takes_back {
-            true => cancel(&transaction),
-            false => reschedule(&transaction, bill.due),
-        };
-        assert_eq!(answer, TimerUpdate::Done);
+        let to = (!takes_back).then_some(bill.due);
+        assert_eq!(change(&transaction, to), TimerUpdate::Done);
         assert_eq!(claim(&mut store, lease, &[bill.id, other.id]), [other.id]);
-        assert_eq!(store.finish(lease, &[done(other.id)]).unwrap(), [Finished::Accepted]);
+        finish(&mut store, lease, other.id);
         block_on(transaction.rollback()).unwrap();
         assert_eq!(claim(&mut store, lease, &[bill.id]), [bill.id]);
-        assert_eq!(store.finish(lease, &[done(bill.id)]).unwrap(), [Finished::Accepted]);
+        finish(&mut store, lease, bill.id);
     }
 }
 
@@ -120,9 +125,7 @@ fn others_are_claimed_while_a_transaction_holds_a_timer() {
 #[test]
 fn an_attempt_that_runs_is_named_and_can_end_meanwhile() {
     let database = Database::new();
-    let mut store = database.connect();
-    let lease = join(&mut store);
-    let mut client = database.async_client();
+    let (mut store, lease, mut client) = open(&database);
     let claim_by_hand = "UPDATE tourbillon.timer
         SET attempt = 1, epoch = 1, node = (SELECT id FROM tourbillon.node)";
     let waits = "SELECT FROM pg_stat_activity
@@ -133,10 +136,8 @@ fn an_attempt_that_runs_is_named_and_can_end_meanwhile() {
         let mut claims = rival.transaction().unwrap();
         claims.execute(claim_by_hand, &[]).unwrap();
         let transaction = block_on(client.transaction()).unwrap();
-        let change = || match takes_back {
-            true => cancel(&transaction),
-            false => reschedule(&transaction, bill.due + LONG),
-        };
+        let to = (!takes_back).then_some(bill.due + LONG);
+        let change = || change(&transaction, to);
         let answer = if is_rival {
             thread::scope(|scope| {
                 let answer = scope.spawn(change);
@@ -151,7 +152,7 @@ fn an_attempt_that_runs_is_named_and_can_end_meanwhile() {
             change()
         };
         assert_eq!(answer, TimerUpdate::Running { attempt: 1 });
-        assert_eq!(store.finish(lease, &[done(bill.id)]).unwrap(), [Finished::Accepted]);
+        finish(&mut store, lease, bill.id);
         assert_eq!(change(), TimerUpdate::Gone);
         block_on(transaction.commit()).unwrap();
     }
@@ -161,9 +162,7 @@ fn an_attempt_that_runs_is_named_and_can_end_meanwhile() {
 #[test]
 fn a_serialization_failure_is_the_callers() {
     let database = Database::new();
-    let mut store = database.connect();
-    let lease = join(&mut store);
-    let mut client = database.async_client();
+    let (mut store, lease, mut client) = open(&database);
     for takes_back in [false, true] {
         let bill = named(&mut store);
         let builder = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
@@ -177,7 +176,7 @@ fn a_serialization_failure_is_the_callers() {
         };
         assert_eq!(refused.unwrap_err().kind(), StoreErrorKind::Conflict);
         drop(transaction);
-        assert_eq!(store.finish(lease, &[done(bill.id)]).unwrap(), [Finished::Accepted]);
+        finish(&mut store, lease, bill.id);
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use postgres::Client;
 use tourbillon_durable::store::calls::{
     Advance, Advanced, Amendment, Batch, Change, Filled, ManualRun, NewOccurrence, Past,
-    Reschedule, Scan, Skip,
+    Reschedule, Scan, Skip, UpcomingQuery,
 };
 use tourbillon_durable::store::{
     End, How, NewTimer, OverviewOf, Postgres, RecordQuery, ScheduleQuery, ScheduleRow, Search,
@@ -333,7 +333,7 @@ fn everything(store: &mut Postgres, name: &str) {
     for timer in &past {
         assert_eq!(store.cancel(timer.id).unwrap(), TimerUpdate::Done);
     }
-    store.upcoming(LONG, Shards::ALL, None, 9).unwrap();
+    store.upcoming(&UpcomingQuery::new(LONG, 9)).unwrap();
     store.zoned(None, Some("2025b"), 9).unwrap();
     let mut stale = row.clone();
     stale.version = 7;
@@ -693,7 +693,7 @@ fn a_look_at_schedules_reads_no_other_shard() {
     for shards in [Shards::ALL, Shards::from_mask(1 << 5), Shards::from_mask(1 << 63 | 0b1010)] {
         let database = Database::new();
         let mut store = database.connect();
-        assert!(store.upcoming(LONG, Shards::ALL, None, SCHEDULES).unwrap().schedules.is_empty());
+        assert!(store.upcoming(&UpcomingQuery::new(LONG, SCHEDULES)).unwrap().schedules.is_empty());
         let mut client = database.client();
         let fill = format!(
             "INSERT INTO tourbillon.schedule
@@ -703,7 +703,9 @@ fn a_look_at_schedules_reads_no_other_shard() {
              FROM generate_series(0, {SCHEDULES} * 64 - 1) AS n"
         );
         client.batch_execute(&fill).unwrap();
-        let upcoming = store.upcoming(LONG, shards, None, SCHEDULES).unwrap();
+        let upcoming = store
+            .upcoming(&UpcomingQuery { shards, ..UpcomingQuery::new(LONG, SCHEDULES) })
+            .unwrap();
         let names: Vec<u64> =
             upcoming.schedules.iter().map(|(row, _)| row.name.parse().unwrap()).collect();
         let expected = (0..).filter(|n| shards.contains((n % 64) as u8));

@@ -5,13 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use pollster::block_on;
-use tourbillon_durable::store::calls::{Advance, Advanced, Change, Changed, Skip};
+use tourbillon_durable::store::calls::{Advance, Advanced, Change, Changed, Skip, UpcomingQuery};
 use tourbillon_durable::store::{
     Inserted, NewTimer, Postgres, RecordQuery, ScheduleRow, Store, TimerQuery,
 };
 use tourbillon_durable::{
-    Client, Created, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, StoreErrorKind,
-    Time, TimerId, Upsert,
+    Client, Created, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, StoreErrorKind, Time,
+    TimerId, Upsert,
 };
 
 use crate::cluster::Database;
@@ -124,7 +124,7 @@ fn a_batch_that_the_server_refuses_moves_nothing() {
     let error = store.advance_batch(&all).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Invalid, "{error}");
     let upcoming = |store: &mut Postgres| {
-        let upcoming = store.upcoming(LONG * 2, Shards::ALL, None, 10).unwrap();
+        let upcoming = store.upcoming(&UpcomingQuery::new(LONG * 2, 10)).unwrap();
         upcoming.schedules.iter().filter(|(row, _)| row.next == Some(at)).count()
     };
     assert_eq!(upcoming(&mut store), 3);

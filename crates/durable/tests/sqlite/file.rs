@@ -3,15 +3,13 @@
 use std::slice::from_ref;
 use std::time::{Duration, SystemTime};
 
-use rusqlite::{Connection, TransactionBehavior};
-use tourbillon_durable::store::calls::{Advance, Advanced};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use tourbillon_durable::store::calls::{Advance, Advanced, UpcomingQuery};
 use tourbillon_durable::store::sqlite::{cancel, finish, insert, reschedule};
 use tourbillon_durable::store::{
     End, Finished, How, Inserted, NewTimer, RecordQuery, Sqlite, Store, TimerQuery, TimerUpdate,
 };
-use tourbillon_durable::{
-    Client, Lease, NodeId, Outcome, Schedule, Shards, StoreErrorKind, TimerId,
-};
+use tourbillon_durable::{Client, Lease, NodeId, Outcome, Schedule, StoreErrorKind, TimerId};
 
 use super::folder::Folder;
 
@@ -64,7 +62,7 @@ fn a_batch_of_advances_is_made_as_a_whole_or_not_at_all() {
         pollster::block_on(every.upsert()).unwrap();
     }
     let rows = |store: &mut Sqlite| {
-        let upcoming = store.upcoming(LONG * 2, Shards::ALL, None, 10).unwrap().schedules;
+        let upcoming = store.upcoming(&UpcomingQuery::new(LONG * 2, 10)).unwrap().schedules;
         upcoming.into_iter().map(|(row, _)| row).collect::<Vec<_>>()
     };
     let before = rows(&mut store);
@@ -133,32 +131,34 @@ fn a_timer_is_made_with_the_callers_transaction_or_not_at_all() {
         let transaction = own.transaction().unwrap();
         transaction.execute("INSERT INTO bill VALUES (42)", ()).unwrap();
         assert_eq!(insert(&transaction, &[timer()]).unwrap(), [Inserted::Created]);
-        if is_kept {
-            transaction.commit().unwrap();
-        } else {
-            transaction.rollback().unwrap();
-        }
+        end(transaction, is_kept);
         assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), expected);
     }
 }
 
-#[test]
-fn a_timer_is_rescheduled_and_taken_back_with_the_callers_transaction_or_not_at_all() {
+fn end(transaction: Transaction<'_>, is_kept: bool) {
+    if is_kept { transaction.commit() } else { transaction.rollback() }.unwrap();
+}
+
+/// A store with a timer that has a name.
+fn with_a_bill() -> (Folder, Sqlite, NewTimer) {
     let folder = Folder::new();
     let mut store = Sqlite::open(folder.file()).unwrap();
-    let mut own = Connection::open(folder.file()).unwrap();
     let mut bill = timer();
     bill.name = Some("bill-42".to_owned());
     store.insert(from_ref(&bill)).unwrap();
+    (folder, store, bill)
+}
+
+#[test]
+fn a_timer_is_rescheduled_and_taken_back_with_the_callers_transaction_or_not_at_all() {
+    let (folder, mut store, bill) = with_a_bill();
+    let mut own = Connection::open(folder.file()).unwrap();
     let later = bill.scheduled_for + LONG;
     for is_kept in [false, true] {
         let transaction = own.transaction().unwrap();
         assert_eq!(reschedule(&transaction, "bill-42", later).unwrap(), TimerUpdate::Done);
-        if is_kept {
-            transaction.commit().unwrap();
-        } else {
-            transaction.rollback().unwrap();
-        }
+        end(transaction, is_kept);
         let found = store.find("bill-42").unwrap().unwrap();
         assert_eq!(found.new.scheduled_for == later, is_kept);
     }
@@ -166,11 +166,7 @@ fn a_timer_is_rescheduled_and_taken_back_with_the_callers_transaction_or_not_at_
         let transaction = own.transaction().unwrap();
         assert_eq!(cancel(&transaction, "bill-42").unwrap(), TimerUpdate::Done);
         assert_eq!(cancel(&transaction, "bill-42").unwrap(), TimerUpdate::Gone);
-        if is_kept {
-            transaction.commit().unwrap();
-        } else {
-            transaction.rollback().unwrap();
-        }
+        end(transaction, is_kept);
         assert_eq!(store.find("bill-42").unwrap().is_none(), is_kept);
     }
     assert_eq!(store.records(&RecordQuery::new()).unwrap()[0].outcome, Outcome::Cancelled);
@@ -178,12 +174,8 @@ fn a_timer_is_rescheduled_and_taken_back_with_the_callers_transaction_or_not_at_
 
 #[test]
 fn what_runs_is_neither_rescheduled_nor_taken_back_with_the_callers_transaction() {
-    let folder = Folder::new();
-    let mut store = Sqlite::open(folder.file()).unwrap();
+    let (folder, mut store, bill) = with_a_bill();
     let mut own = Connection::open(folder.file()).unwrap();
-    let mut bill = timer();
-    bill.name = Some("bill-42".to_owned());
-    store.insert(from_ref(&bill)).unwrap();
     let lease = Lease { node: NodeId::new(), epoch: 1 };
     store.join(lease, LONG).unwrap();
     let transaction = own.transaction().unwrap();

@@ -13,7 +13,7 @@ use axum::http::{Method, Request};
 use serde_json::{Value, json};
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
-use tourbillon_durable::store::calls::{Advance, Scan};
+use tourbillon_durable::store::calls::{Advance, Scan, UpcomingQuery};
 use tourbillon_durable::store::{End, How, Memory, NewTimer, Sqlite, Store, Timer as Row};
 use tourbillon_durable::{Lease, NodeId, Outcome, Reason, Shards, Time};
 use tourbillond::model::{self, Stored};
@@ -348,7 +348,7 @@ impl World {
 
     /// Makes timers of due occurrences, like any node.
     fn plan(&mut self) -> bool {
-        let upcoming = self.node.upcoming(Duration::ZERO, Shards::ALL, None, 10).unwrap();
+        let upcoming = self.node.upcoming(&UpcomingQuery::new(Duration::ZERO, 10)).unwrap();
         for (row, _) in &upcoming.schedules {
             let at = row.next.unwrap();
             let rule = row.rule().unwrap();

@@ -11,7 +11,7 @@ use crate::rule::Rule;
 use crate::schedule::Schedule;
 use crate::store::{
     Advance, Advanced, Change, Changed, Finished, How, NewTimer, Reschedule, ScheduleQuery,
-    ScheduleRow, TimerUpdate, Unfinished,
+    ScheduleRow, TimerUpdate, Unfinished, UpcomingQuery,
 };
 use crate::time::Time;
 
@@ -279,7 +279,7 @@ pub(super) fn a_schedule_is_busy_while_one_of_it_waits_in_a_lane(rig: &dyn Rig) 
     let row = in_lane(&mut bench, "one", Overlap::Skip);
     let (advanced, timer) = advance(&mut bench, &row, true);
     assert_eq!(advanced, Advanced::Done);
-    let upcoming = bench.store.upcoming(LONG, crate::id::Shards::ALL, None, 10).unwrap();
+    let upcoming = bench.store.upcoming(&UpcomingQuery::new(LONG, 10)).unwrap();
     assert_eq!(upcoming.schedules[0].1, Unfinished { unfinished: 1, queued: 0 });
     assert_eq!(advance(&mut bench, &row, true).0, Advanced::Busy);
     // It is no queue of the schedule that lets it go.

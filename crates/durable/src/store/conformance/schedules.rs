@@ -11,6 +11,7 @@ use crate::schedule::{Excluded, Schedule};
 use crate::store::{
     Advance, Advanced, Change, Changed, Filled, Finished, How, ManualRun, NewOccurrence, NewTimer,
     Past, Reschedule, ScheduleQuery, ScheduleRow, Skip, TimerQuery, TimerUpdate, Unfinished,
+    UpcomingQuery,
 };
 use crate::time::Time;
 
@@ -210,7 +211,7 @@ pub(super) fn a_disabled_schedule_does_not_advance(rig: &dyn Rig) {
     off.version = 2;
     let next = row.next.unwrap() + SECOND;
     assert_eq!(bench.store.advance(&advance(&off, next)).unwrap(), Advanced::Stale);
-    assert_eq!(bench.store.upcoming(LONG, Shards::ALL, None, 9).unwrap().schedules, []);
+    assert_eq!(bench.store.upcoming(&UpcomingQuery::new(LONG, 9)).unwrap().schedules, []);
 }
 
 pub(super) fn a_change_renews_what_was_never_claimed(rig: &dyn Rig) {
@@ -557,7 +558,11 @@ pub(super) fn upcoming_keeps_to_time_shards_and_limit(rig: &dyn Rig) {
     let made = bench.store.change(&Change { expect: None, ..change(&never) }).unwrap();
     assert!(matches!(made, Changed::Done { version: 1, .. }));
     let mut names = |ahead: Duration, shards: Shards, limit: u32| -> String {
-        let found = bench.store.upcoming(ahead, shards, None, limit).unwrap().schedules;
+        let found = bench
+            .store
+            .upcoming(&UpcomingQuery { shards, ..UpcomingQuery::new(ahead, limit) })
+            .unwrap()
+            .schedules;
         found.iter().map(|(row, _)| &row.name[..]).collect()
     };
     assert_eq!(names(LONG * 9, Shards::ALL, 9), "123");
@@ -566,7 +571,7 @@ pub(super) fn upcoming_keeps_to_time_shards_and_limit(rig: &dyn Rig) {
     assert_eq!(names(MOMENT, Shards::ALL, 9), "");
     let without = |row: &ScheduleRow| Shards::from_mask(!(1 << row.id.shard()));
     assert!(!names(LONG * 9, without(&rows[0]), 9).contains('3'));
-    let found = bench.store.upcoming(LONG * 9, Shards::ALL, None, 9).unwrap().schedules;
+    let found = bench.store.upcoming(&UpcomingQuery::new(LONG * 9, 9)).unwrap().schedules;
     assert_eq!(found[2].0, rows[0]);
 }
 
@@ -580,14 +585,14 @@ pub(super) fn upcoming_counts_what_occupies_a_schedule(rig: &dyn Rig) {
     let more = Advance { timers: &timers, ..advance(&row, at + SECOND * 3) };
     assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
     let mut occupied = |wanted: ScheduleId| {
-        let found = bench.store.upcoming(LONG, Shards::ALL, None, 9).unwrap().schedules;
+        let found = bench.store.upcoming(&UpcomingQuery::new(LONG, 9)).unwrap().schedules;
         found.iter().find(|(row, _)| row.id == wanted).unwrap().1
     };
     assert_eq!(occupied(row.id), Unfinished { unfinished: 1, queued: 2 });
     assert_eq!(occupied(idle.id), Unfinished::default());
     assert!(bench.claim(id).is_some());
     assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
-    let found = bench.store.upcoming(LONG, Shards::ALL, None, 9).unwrap().schedules;
+    let found = bench.store.upcoming(&UpcomingQuery::new(LONG, 9)).unwrap().schedules;
     assert!(found.iter().any(|(_, of)| *of == Unfinished { unfinished: 0, queued: 2 }));
 }
 
@@ -694,7 +699,7 @@ pub(super) fn a_rule_that_cannot_be_read_stops_no_other(rig: &dyn Rig) {
     let other = bench.scheduled("another", Duration::ZERO);
     bench.pass(MOMENT);
 
-    let upcoming = bench.store.upcoming(Duration::ZERO, Shards::ALL, None, 9).unwrap().schedules;
+    let upcoming = bench.store.upcoming(&UpcomingQuery::new(Duration::ZERO, 9)).unwrap().schedules;
     let mut found: Vec<ScheduleRow> = upcoming.into_iter().map(|(row, _)| row).collect();
     found.sort_by(|one, two| one.name.cmp(&two.name));
     assert_eq!(found, [strange.clone(), other.clone()]);

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::{Bench, LONG, Rig};
 use crate::client::{self, ScheduleUpdate, Upsert, Wanted};
-use crate::id::{ScheduleId, Shards, TimerId};
+use crate::id::{ScheduleId, TimerId};
 use crate::policy::{Policies, Retry};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::schedule::Schedule;
 use crate::store::{
     Advance, Advanced, Change, Changed, ManualRun, NewOccurrence, ScheduleQuery, ScheduleRow,
-    TimerQuery, Wall,
+    TimerQuery, UpcomingQuery, Wall,
 };
 use crate::time::Time;
 
@@ -185,12 +185,12 @@ pub(super) fn upcoming_goes_on_after_a_schedule(rig: &dyn Rig) {
     let rows = [1, 2, 3, 4].map(|n| bench.scheduled(&n.to_string(), LONG * (n / 2)));
     let mut rows = rows.to_vec();
     rows.sort_by_key(|row| (row.next, row.id));
-    let mut after = None;
+    let mut query = UpcomingQuery::new(LONG * 9, 3);
     for expected in [&rows[..3], &rows[3..], &[]] {
-        let page = bench.store.upcoming(LONG * 9, Shards::ALL, after, 3).unwrap().schedules;
+        let page = bench.store.upcoming(&query).unwrap().schedules;
         let found: Vec<_> = page.iter().map(|(row, _)| row.clone()).collect();
         assert_eq!(found, expected);
-        after = found.last().map(|row| (row.next.unwrap(), row.id)).or(after);
+        query.after = found.last().map(|row| (row.next.unwrap(), row.id)).or(query.after);
     }
 }
 

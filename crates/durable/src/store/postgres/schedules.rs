@@ -10,12 +10,12 @@ use tokio_postgres::types::ToSql;
 use super::link::{Answer, Params, Query, Session};
 use super::timers::{NewTimers, columns, insert_timers, record_cancelled};
 use super::values::{Id, Span, Stamp, big, int, mask};
-use crate::id::{SHARDS, ScheduleId, Shards, TimerId};
+use crate::id::{SHARDS, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::store::{
     Advance, Advanced, Change, Changed, Filled, ManualRun, NewOccurrence, NewTimer, Past,
-    ScheduleRow, Skip, Unfinished, Upcoming, Wall,
+    ScheduleRow, Skip, Unfinished, Upcoming, UpcomingQuery, Wall,
 };
 use crate::time::{BEGINNING, Time};
 
@@ -89,15 +89,9 @@ static UPCOMING: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-pub(super) async fn upcoming(
-    session: &mut Session,
-    ahead: Span,
-    shards: Shards,
-    after: Option<(Time, ScheduleId)>,
-    limit: u32,
-) -> Answer<Upcoming> {
-    let (shards, limit) = (mask(shards), i64::from(limit));
-    let (next, id) = after.map_or((BEGINNING, Id(0)), |(next, id)| (next, id.into()));
+pub(super) async fn upcoming(session: &mut Session, query: &UpcomingQuery) -> Answer<Upcoming> {
+    let (ahead, shards, limit) = (Span(query.ahead), mask(query.shards), i64::from(query.limit));
+    let (next, id) = query.after.map_or((BEGINNING, Id(0)), |(next, id)| (next, id.into()));
     let rows = session.read(&UPCOMING, &[&ahead, &shards, &limit, &Stamp(next), &id]).await?;
     let Stamp(now) = rows[0].try_get(0)?;
     let mut schedules = Vec::with_capacity(rows.len());

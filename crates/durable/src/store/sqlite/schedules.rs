@@ -8,11 +8,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::failure::Answer;
 use super::timers::{self, DELETE, ENDED, GET, INSERT, exists, withdraw};
 use super::values::{Id, Stamp, big, micros, schedule, schedule_columns, timer, timer_columns};
-use crate::id::{SHARDS, ScheduleId, Shards, TimerId};
+use crate::id::{SHARDS, ScheduleId, TimerId};
 use crate::record::Outcome;
 use crate::store::{
     Advance, Advanced, Change, Changed, Filled, ManualRun, NewOccurrence, NewTimer, Past,
-    ScheduleRow, Skip, Timer, Unfinished, Upcoming, Wall,
+    ScheduleRow, Skip, Timer, Unfinished, Upcoming, UpcomingQuery, Wall,
 };
 use crate::time::{BEGINNING, Time};
 
@@ -106,16 +106,14 @@ pub(super) fn by_name(connection: &Connection, name: &str) -> Answer<Option<Sche
 pub(super) fn upcoming(
     connection: &Connection,
     now: Time,
-    ahead: Duration,
-    shards: Shards,
-    after: Option<(Time, ScheduleId)>,
-    limit: u32,
+    query: &UpcomingQuery,
 ) -> Answer<Upcoming> {
     let mut schedules = Vec::new();
-    let mask = i64::from_ne_bytes(shards.mask().to_ne_bytes());
+    let mask = i64::from_ne_bytes(query.shards.mask().to_ne_bytes());
     let mut statement = connection.prepare_cached(&UPCOMING)?;
-    let (next, id) = after.map_or((BEGINNING, Id::from(0_u128)), |(next, id)| (next, id.into()));
-    let mut rows = statement.query(params![Stamp(now + ahead), mask, limit, Stamp(next), id])?;
+    let from = query.after.map_or((BEGINNING, Id::from(0_u128)), |(next, id)| (next, id.into()));
+    let until = Stamp(now + query.ahead);
+    let mut rows = statement.query(params![until, mask, query.limit, Stamp(from.0), from.1])?;
     while let Some(row) = rows.next()? {
         let row = schedule(row)?;
         let occupied = occupied(connection, row.id)?;
