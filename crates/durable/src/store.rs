@@ -97,7 +97,7 @@ pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, ScheduleId, Shards, TimerId};
+use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
@@ -124,7 +124,7 @@ pub mod calls {
     pub use super::types::{
         Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, Filled, Held, Looked,
         Maintained, ManualRun, NewOccurrence, Past, Promoted, Reschedule, Scan, Skip, Unfinished,
-        Upcoming, UpcomingQuery, Waiting, Window,
+        Upcoming, UpcomingQuery, Waiting, Window, ZonedQuery,
     };
 
     /// Seals [`Store`](super::Store).
@@ -444,16 +444,10 @@ pub trait Store: Send + Sealed {
     #[doc(hidden)]
     fn upcoming(&mut self, query: &UpcomingQuery) -> Result<Upcoming>;
 
-    /// The enabled schedules with a [`wall`](ScheduleRow::wall), without their payloads: the first
-    /// `limit` after `after`, in the order of their ids. With `but`, those by this version of the
-    /// [data](Wall::data) are left out.
+    /// The enabled schedules with a [`wall`](ScheduleRow::wall), without their payloads, in the
+    /// order of their ids.
     #[doc(hidden)]
-    fn zoned(
-        &mut self,
-        after: Option<ScheduleId>,
-        but: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<ScheduleRow>>;
+    fn zoned(&mut self, query: &ZonedQuery) -> Result<Vec<ScheduleRow>>;
 
     /// Computes the next occurrence of a schedule anew, after its zone has got other rules, in one
     /// transaction:

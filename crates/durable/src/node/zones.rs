@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use super::planner::seldom;
 use super::shared::Shared;
 use crate::error::StoreErrorKind;
-use crate::id::ScheduleId;
-use crate::store::{Advanced, Result, ScheduleRow, Store, Wall};
+use crate::store::{Advanced, Result, ScheduleRow, Store, Wall, ZonedQuery};
 use crate::time::Time;
 use crate::{trace, wall};
 
@@ -28,17 +27,10 @@ pub(crate) struct Zones {
     look: Instant,
     /// Time of the next walk.
     walk: Instant,
-    /// Walk that is not over.
-    under_way: Option<Walk>,
+    /// Next page of a walk that is not over.
+    under_way: Option<ZonedQuery>,
     /// Version of the data by which all schedules were looked at.
     data: Option<String>,
-}
-
-#[derive(Debug)]
-struct Walk {
-    after: Option<ScheduleId>,
-    /// True if it also reads schedules that were computed by data of the same version.
-    is_full: bool,
 }
 
 impl Zones {
@@ -57,11 +49,12 @@ impl Zones {
         let is_new = self.data.as_deref() != Some(&*data);
         if is_new || self.walk <= now {
             // Without a version a change of the data shows in the schedules alone.
-            self.under_way = Some(Walk { after: None, is_full: is_new || data.is_empty() });
+            let but = (!is_new && !data.is_empty()).then(|| data.to_string());
+            self.under_way = Some(ZonedQuery { after: None, but, limit: PAGE });
             (self.data, self.walk) = (Some(data.to_string()), now + WALK);
         }
-        while let Some(walk) = &mut self.under_way {
-            match walk.on(node, store, &data) {
+        while let Some(page) = &mut self.under_way {
+            match rezone_page(node, store, page) {
                 Ok(true) => {}
                 Ok(false) => self.under_way = None,
                 Err(error) => {
@@ -77,21 +70,19 @@ impl Zones {
     }
 }
 
-impl Walk {
-    /// Looks at the next page. Returns whether there is another.
-    fn on(&mut self, node: &Shared, store: &mut dyn Store, data: &str) -> Result<bool> {
-        let rows = store.zoned(self.after, (!self.is_full).then_some(data), PAGE)?;
-        if let Some(last) = rows.last() {
-            let now = store.now()?;
-            for row in &rows {
-                if standing(row, now, seldom(node)) == Standing::Moved {
-                    rezone(node, store, row)?;
-                }
+/// Looks at a page, which becomes the next. Returns whether there is another.
+fn rezone_page(node: &Shared, store: &mut dyn Store, page: &mut ZonedQuery) -> Result<bool> {
+    let rows = store.zoned(page)?;
+    if let Some(last) = rows.last() {
+        let now = store.now()?;
+        for row in &rows {
+            if standing(row, now, seldom(node)) == Standing::Moved {
+                rezone(node, store, row)?;
             }
-            self.after = Some(last.id);
         }
-        Ok(rows.len() == PAGE as usize)
+        page.after = Some(last.id);
     }
+    Ok(rows.len() == PAGE as usize)
 }
 
 /// Meaning of a schedule's next time by this node's data.

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::world::{World, with_world};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, ScheduleId, TimerId};
+use crate::id::{Lease, TimerId};
 use crate::record::Record;
 use crate::store::{
     Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, End, Filled, Finished,
     Held, Inserted, Maintained, ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview,
     OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan, ScheduleQuery, ScheduleRow,
-    Store, Timer, TimerQuery, TimerUpdate, Upcoming, UpcomingQuery, Window,
+    Store, Timer, TimerQuery, TimerUpdate, Upcoming, UpcomingQuery, Window, ZonedQuery,
 };
 use crate::time::Time;
 
@@ -221,14 +221,9 @@ impl Store for Faulty {
         self.call(move |db| db.upcoming(&query))
     }
 
-    fn zoned(
-        &mut self,
-        after: Option<ScheduleId>,
-        but: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<ScheduleRow>> {
-        let but = but.map(str::to_owned);
-        self.call(move |db| db.zoned(after, but.as_deref(), limit))
+    fn zoned(&mut self, query: &ZonedQuery) -> Result<Vec<ScheduleRow>> {
+        let query = query.clone();
+        self.call(move |db| db.zoned(&query))
     }
 
     fn rezone(&mut self, row: &ScheduleRow) -> Result<Advanced> {

@@ -158,10 +158,7 @@ macro_rules! forward {
             -> $crate::store::calls::Upcoming);
     };
     (@ zoned $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass zoned(
-                after: ::std::option::Option<$crate::ScheduleId>,
-                but: ::std::option::Option<&str>,
-                limit: u32)
+        $crate::forward!(@@ $self $pass zoned(query: &$crate::store::calls::ZonedQuery)
             -> ::std::vec::Vec<$crate::store::ScheduleRow>);
     };
     (@ rezone $self:ident $pass:ident) => {

@@ -14,9 +14,9 @@ use super::{
     Held, Inserted, Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo,
     Notification, Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan,
     ScheduleQuery, ScheduleRow, Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming,
-    UpcomingQuery, Waiting, Window,
+    UpcomingQuery, Waiting, Window, ZonedQuery,
 };
-use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
+use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::{Reason, Record, RecordSummary};
 use crate::time::Time;
 
@@ -366,20 +366,16 @@ impl Store for Memory {
         Ok(Upcoming { now, schedules: rows.into_iter().map(occupied).collect() })
     }
 
-    fn zoned(
-        &mut self,
-        after: Option<ScheduleId>,
-        but: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<ScheduleRow>> {
+    fn zoned(&mut self, query: &ZonedQuery) -> Result<Vec<ScheduleRow>> {
         let (_, tables) = self.begin();
         let rows = tables.schedules.values().filter(|row| {
-            let is_other = row.wall.as_ref().is_some_and(|wall| Some(wall.data()) != but);
-            row.enabled && is_other && after.is_none_or(|after| row.id > after)
+            let is_other =
+                row.wall.as_ref().is_some_and(|wall| Some(wall.data()) != query.but.as_deref());
+            row.enabled && is_other && query.after.is_none_or(|after| row.id > after)
         });
         let mut rows: Vec<_> = rows.cloned().collect();
         rows.sort_by_key(|row| row.id);
-        rows.truncate(limit as usize);
+        rows.truncate(query.limit as usize);
         rows.iter_mut().for_each(|row| row.payload.clear());
         Ok(rows)
     }

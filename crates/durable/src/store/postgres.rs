@@ -66,10 +66,10 @@ use super::{
     Heard, Held, Hits, Inserted, Listening, Looked, Maintained, ManualRun, Named, NewOccurrence,
     NewTimer, NodeInfo, Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result,
     Scan, ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery,
-    TimerUpdate, Upcoming, UpcomingQuery, Window,
+    TimerUpdate, Upcoming, UpcomingQuery, Window, ZonedQuery,
 };
 use crate::error::StoreErrorKind;
-use crate::id::{Lease, ScheduleId, Shards, TimerId};
+use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 
@@ -429,13 +429,8 @@ impl Store for Postgres {
         self.call(async |session, _| schedules::upcoming(session, query).await)
     }
 
-    fn zoned(
-        &mut self,
-        after: Option<ScheduleId>,
-        but: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<ScheduleRow>> {
-        self.call(async |session, _| zones::zoned(session, after, but, limit).await)
+    fn zoned(&mut self, query: &ZonedQuery) -> Result<Vec<ScheduleRow>> {
+        self.call(async |session, _| zones::zoned(session, query).await)
     }
 
     fn rezone(&mut self, row: &ScheduleRow) -> Result<Advanced> {

@@ -37,10 +37,10 @@ use super::{
     Held, Hits, Inserted, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo,
     Overview, OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan, ScheduleQuery,
     ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Upcoming,
-    UpcomingQuery, Window,
+    UpcomingQuery, Window, ZonedQuery,
 };
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, ScheduleId, TimerId};
+use crate::id::{Lease, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 
@@ -245,13 +245,8 @@ impl Store for Sqlite {
         self.link.read(|file, now| schedules::upcoming(file, now, query))
     }
 
-    fn zoned(
-        &mut self,
-        after: Option<ScheduleId>,
-        but: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<ScheduleRow>> {
-        self.link.read(|file, _| zones::zoned(file, after, but, limit))
+    fn zoned(&mut self, query: &ZonedQuery) -> Result<Vec<ScheduleRow>> {
+        self.link.read(|file, _| zones::zoned(file, query))
     }
 
     fn rezone(&mut self, row: &ScheduleRow) -> Result<Advanced> {

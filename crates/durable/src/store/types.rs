@@ -484,6 +484,17 @@ impl UpcomingQuery {
     }
 }
 
+/// Asks for the enabled schedules in a zone: [`Store::zoned`](super::Store::zoned).
+#[derive(Clone, Debug)]
+pub struct ZonedQuery {
+    /// The last schedule of the page before.
+    pub after: Option<ScheduleId>,
+    /// A version of the [data](Wall::data) whose schedules are left out.
+    pub but: Option<String>,
+    /// The most schedules.
+    pub limit: u32,
+}
+
 /// The answer to [`Store::upcoming`](super::Store::upcoming).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

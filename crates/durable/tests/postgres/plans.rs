@@ -7,7 +7,7 @@ use std::time::Duration;
 use postgres::Client;
 use tourbillon_durable::store::calls::{
     Advance, Advanced, Amendment, Batch, Change, Filled, ManualRun, NewOccurrence, Past,
-    Reschedule, Scan, Skip, UpcomingQuery,
+    Reschedule, Scan, Skip, UpcomingQuery, ZonedQuery,
 };
 use tourbillon_durable::store::{
     End, How, NewTimer, OverviewOf, Postgres, RecordQuery, ScheduleQuery, ScheduleRow, Search,
@@ -334,7 +334,7 @@ fn everything(store: &mut Postgres, name: &str) {
         assert_eq!(store.cancel(timer.id).unwrap(), TimerUpdate::Done);
     }
     store.upcoming(&UpcomingQuery::new(LONG, 9)).unwrap();
-    store.zoned(None, Some("2025b"), 9).unwrap();
+    store.zoned(&ZonedQuery { after: None, but: Some("2025b".to_owned()), limit: 9 }).unwrap();
     let mut stale = row.clone();
     stale.version = 7;
     assert_eq!(store.rezone(&stale).unwrap(), Advanced::Stale);

@@ -11,7 +11,7 @@ use crate::rule::Rule;
 use crate::schedule::Schedule;
 use crate::store::{
     Advance, Advanced, Change, Changed, ManualRun, NewOccurrence, ScheduleQuery, ScheduleRow,
-    TimerQuery, UpcomingQuery, Wall,
+    TimerQuery, UpcomingQuery, Wall, ZonedQuery,
 };
 use crate::time::Time;
 
@@ -169,8 +169,9 @@ pub(super) fn schedules_of_zones_come_in_pages(rig: &dyn Rig) {
     let without = |row: &ScheduleRow| ScheduleRow { payload: Vec::new(), ..row.clone() };
     let [first, second, third] = rows.each_ref().map(without);
     let last = without(&of_other);
-    let mut page = |after: Option<&ScheduleRow>, but, limit| {
-        bench.store.zoned(after.map(|row| row.id), but, limit).unwrap()
+    let mut page = |after: Option<&ScheduleRow>, but: Option<&str>, limit| {
+        let after = after.map(|row| row.id);
+        bench.store.zoned(&ZonedQuery { after, but: but.map(str::to_owned), limit }).unwrap()
     };
     assert_eq!(page(None, None, 2), [first.clone(), second.clone()]);
     assert_eq!(page(Some(&second), None, 9), [third.clone(), last.clone()]);

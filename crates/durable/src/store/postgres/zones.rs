@@ -3,8 +3,7 @@
 use super::link::{Answer, Query, Session};
 use super::schedules::schedule_row;
 use super::values::{Id, Stamp, big};
-use crate::id::ScheduleId;
-use crate::store::{Advanced, ScheduleRow};
+use crate::store::{Advanced, ScheduleRow, ZonedQuery};
 use crate::time::Time;
 
 /// Schedules without their payloads.
@@ -16,16 +15,11 @@ const ZONED: &str = "
         AND ($2::text IS NULL OR left(s.wall, length($2)) <> $2)
     ORDER BY s.id LIMIT $3";
 
-pub(super) async fn zoned(
-    session: &mut Session,
-    after: Option<ScheduleId>,
-    but: Option<&str>,
-    limit: u32,
-) -> Answer<Vec<ScheduleRow>> {
-    let after = after.map_or(Id(0), Id::from);
+pub(super) async fn zoned(session: &mut Session, query: &ZonedQuery) -> Answer<Vec<ScheduleRow>> {
+    let after = query.after.map_or(Id(0), Id::from);
     // With the space that follows a version.
-    let but = but.map(|but| format!("{but} "));
-    let rows = session.read(ZONED, &[&after, &but, &i64::from(limit)]).await?;
+    let but = query.but.as_ref().map(|but| format!("{but} "));
+    let rows = session.read(ZONED, &[&after, &but, &i64::from(query.limit)]).await?;
     rows.iter().map(|row| schedule_row(row, 0)).collect()
 }
 

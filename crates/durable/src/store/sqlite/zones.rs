@@ -4,8 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::failure::Answer;
 use super::values::{Id, Stamp, big, schedule};
-use crate::id::ScheduleId;
-use crate::store::{Advanced, ScheduleRow};
+use crate::store::{Advanced, ScheduleRow, ZonedQuery};
 use crate::time::Time;
 
 /// Schedules without their payloads.
@@ -31,17 +30,12 @@ pub(super) const DELETE_TO_COME: &str = "
 pub(super) const SET_NEXT: &str =
     "UPDATE tourbillon_schedule SET next = ?2, wall = ?3 WHERE id = ?1";
 
-pub(super) fn zoned(
-    connection: &Connection,
-    after: Option<ScheduleId>,
-    but: Option<&str>,
-    limit: u32,
-) -> Answer<Vec<ScheduleRow>> {
-    let after = after.map_or(Id::from(0_u128), Id::from);
+pub(super) fn zoned(connection: &Connection, query: &ZonedQuery) -> Answer<Vec<ScheduleRow>> {
+    let after = query.after.map_or(Id::from(0_u128), Id::from);
     // With the space that follows a version.
-    let but = but.map(|but| format!("{but} "));
+    let but = query.but.as_ref().map(|but| format!("{but} "));
     let mut statement = connection.prepare_cached(ZONED)?;
-    let rows = statement.query_map(params![after, but, limit], schedule)?;
+    let rows = statement.query_map(params![after, but, query.limit], schedule)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
