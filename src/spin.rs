@@ -66,9 +66,8 @@ use crate::time::Instant;
 ///   less than a span left blocks until the deadline. A poll after the deadline spins not at all.
 /// - If the deadline is less than a span away, the first poll spins, and nothing is armed.
 /// - It waits for its deadline as a [`Sleep`] does, and never spins, where the clock may stand
-///   still: on a [virtual clock](crate::virtual_time), and on that of a
-///   [runtime](crate::timer::Builder::build_on). So it does in browsers, where a spin would stop
-///   the page.
+///   still: on a [virtual clock](crate::virtual_time), and on a runtime's (`Builder::build_on`). So
+///   it does in browsers, where a spin would stop the page.
 /// - Should the system's clock stand still or step back during a spin, the poll ends after as many
 ///   readings of it as the span has nanoseconds. Then the sleep waits for its deadline as well.
 /// - Polled again after completion, it is ready again.
