@@ -63,18 +63,16 @@ note_run() {
 finish() {
     local log
     wait
-    for log in $(cat $logs/failed); do
-        say "${log##*/}: its last lines"
-        tail -n 25 "$log"
-    done
     say "how long each took, and what of the processors; servers and browsers are not among that"
     cat $logs/ended
     awk -F '\t' -v wall="$SECONDS" '{ cpu += $2 } END {
         printf "%5d s %5d s  in all\n", wall, cpu }' $logs/seconds
-    # Last, as readers look at the end: a failure with its cause. Node.js says that below it.
+    # At the end, where readers look. Node.js says the cause of a failure below it.
     for log in $(cat $logs/failed); do
-        say "${log##*/}: what failed"
-        grep -nE -A 8 '^error|FAILED|failed|panicked|^ *not ok|✖|Error' "$log" | tail -n 60 || true
+        say "${log##*/}: what failed, and its last lines"
+        grep -nE -A 8 '^error|FAILED|panicked|^ *not ok|✖|Error' "$log" | tail -n 50 || true
+        echo "..."
+        tail -n 15 "$log"
     done
     note_run
     [ "$(grep -c ': passed$' $logs/ended)" = "$begun" ] || { echo "not all passed"; exit 1; }
