@@ -57,13 +57,12 @@ pub fn unblock_signals() -> std::io::Result<()> {
     crate::sync::unblock_signals()
 }
 
-/// A function that a timer calls, and the right to cancel that.
+/// A handle to a function that a timer calls. Dropping it cancels the call.
 ///
 /// Made by [`Sleep::call`] and [`Interval::call`]. It needs no executor and no task, and one
 /// allocation for the function and the timer.
 ///
-/// Dropping it cancels the callback, as dropping a [`Sleep`] does. [`detach`](Self::detach) keeps
-/// it without a handle.
+/// [`detach`](Self::detach) keeps the callback without a handle.
 ///
 /// # Examples
 ///
@@ -393,7 +392,7 @@ impl Callback {
         prevented
     }
 
-    /// Gives the handle up and keeps the callback: it cannot be cancelled any more.
+    /// Drops the handle without cancelling the callback.
     ///
     /// The callback keeps its timer alive until it has been called, and for good if it repeats. If
     /// nobody turns that timer's wheel any more, the function is never dropped.

@@ -69,7 +69,8 @@ impl Deadline {
     /// No deadline. It is later than any other, and the default.
     pub const NEVER: Self = Self(None);
 
-    /// `limit` after `now`; [`NEVER`](Self::NEVER) if no [`Instant`] is as late.
+    /// Returns the deadline `limit` after `now`; [`NEVER`](Self::NEVER) if an [`Instant`] cannot
+    /// represent it.
     pub fn after(now: Instant, limit: Duration) -> Self {
         Self(now.checked_add(limit))
     }
@@ -85,11 +86,12 @@ impl Deadline {
         self.0.map(|at| at.saturating_duration_since(now))
     }
 
-    /// The remaining time as the value of a `grpc-timeout` header, rounded down to the finest unit
-    /// that has room for it; `None` for [`NEVER`](Self::NEVER), where the header is left out.
+    /// Returns the remaining time as the value of a `grpc-timeout` header, rounded down to the
+    /// finest unit that has room for it; `None` for [`NEVER`](Self::NEVER), where the header is
+    /// left out.
     ///
     /// `0n` if the deadline has passed, as grpc-go sends it. The specification wants a positive
-    /// number, so rather answer the caller than call anybody then.
+    /// number: do not make the call then, and answer your own caller.
     ///
     /// # Examples
     ///

@@ -100,7 +100,7 @@ impl Error for SetGlobalError {}
 /// assert!((&mut sleep).now_or_never().is_none());
 /// let error = timer.end_driver().unwrap_err();
 /// assert_eq!(error.armed(), Some(1));
-/// assert_eq!(error.to_string(), "the driver runs on: armed timers: 1");
+/// assert_eq!(error.to_string(), "the driver still runs: 1 timer is armed");
 /// # std::io::Result::Ok(())
 /// ```
 #[cfg(not(target_os = "none"))]
@@ -109,8 +109,8 @@ pub struct EndDriverError(pub(crate) Option<usize>);
 
 #[cfg(not(target_os = "none"))]
 impl EndDriverError {
-    /// Returns the number of armed timers; `None` if the call came from a waker, from a callback or
-    /// from another thread of a timer's: these cannot wait for such a thread.
+    /// Returns the number of armed timers. `None` if the call came from a waker, a callback or a
+    /// timer's own thread, which cannot wait for the driver.
     #[must_use]
     pub fn armed(&self) -> Option<usize> {
         self.0
@@ -121,8 +121,9 @@ impl EndDriverError {
 impl fmt::Display for EndDriverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(armed) => write!(f, "the driver runs on: armed timers: {armed}"),
-            None => f.write_str("the driver runs on: it cannot be waited for here"),
+            Some(1) => f.write_str("the driver still runs: 1 timer is armed"),
+            Some(armed) => write!(f, "the driver still runs: {armed} timers are armed"),
+            None => f.write_str("the driver still runs: a waker or callback cannot wait for it"),
         }
     }
 }

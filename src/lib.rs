@@ -51,8 +51,8 @@
 //!   nanosecond, and nothing is rounded. How late it is depends on the [system](#lateness).
 //! - **Never lost**: every armed timer fires, or its own poll finds that its deadline has passed.
 //! - Locks are held for a bounded number of entries, and never while foreign code runs. A timer
-//!   that is not the earliest costs no system call, a cancel never does, and neither allocates in
-//!   steady state.
+//!   that is not the earliest costs no system call. Nor does a cancel, but for that of the last
+//!   timer after the last handle. Neither allocates in steady state.
 //! - Wakers and callbacks that [panic](guide::foreign_code) are caught, and end no other timer.
 //!   **They must not wait for a timer of the driver that calls them.**
 //! - Timers work in a child of [`fork`](guide::fork). Nothing here may be called from a signal

@@ -7,8 +7,8 @@
 //! # Order
 //!
 //! Entries expire in the order of their deadlines, to the nanosecond, and never early. Equal
-//! deadlines expire in the order of setting. A deadline in the past is replaced by the time of
-//! setting.
+//! deadlines expire in the order of setting. An entry set to a deadline in the past counts as due
+//! at the time it is set.
 //!
 //! A poll hands out one entry. It reads the clock again only after it has handed out every entry
 //! that was due at the last reading.

@@ -135,7 +135,7 @@ impl Sleep {
     /// made and ends 438 years after it. No clock reaches that end. It is the deadline of a sleep
     /// that never ends, and stands for every later deadline. Likewise the beginning stands for
     /// every earlier deadline, where the platform can represent it: just as past, but not the same
-    /// instant.
+    /// instant. [`remaining`](Self::remaining) is `None` for a sleep that never ends.
     pub fn deadline(&self) -> Instant {
         self.engine.get().clock().instant(self.deadline)
     }
@@ -175,10 +175,11 @@ impl Sleep {
     ///
     /// Later polls report the new deadline only, and a completed sleep is pending again. An armed
     /// sleep stays armed with its waker and needs no poll, even if it was reset to never in
-    /// between. Nor does a sleep that was polled while it had no deadline. A sleep that has fired
-    /// or completed needs a poll, because its waker is used up. A wake-up for the old deadline that
-    /// is already under way may still arrive; it is harmless. If the driver thread is needed for
-    /// the new deadline and cannot be started, the task is woken at once, and its poll panics.
+    /// between. The same holds for a sleep that was polled while it had no deadline. A sleep that
+    /// has fired or completed needs a poll, because its waker is used up. A wake-up for the old
+    /// deadline that is already under way may still arrive; it is harmless. If the driver thread is
+    /// needed for the new deadline and cannot be started, the task is woken at once, and its poll
+    /// panics.
     ///
     /// A reset to a later deadline takes no lock and moves nothing in the wheel: the driver sees
     /// the new deadline when it gets to the old one. A reset to an earlier deadline takes one shard
@@ -224,7 +225,7 @@ impl Sleep {
         (self.deadline != Tick::NEVER).then(|| self.deadline.since(clock.now()))
     }
 
-    /// Takes the deadline away, and says whether that was in time, as Go's `Stop` does.
+    /// Cancels the sleep. Returns whether it was still waiting, as Go's `Stop` does.
     ///
     /// # Examples
     ///

@@ -4,12 +4,11 @@
 //!
 //! # Why
 //!
-//! A sleep is late by two hops: the system ends the driver's wait, and the driver wakes the thread
-//! that polls. On an idle Linux machine that takes some tens of microseconds, and nothing that the
-//! driver does takes the second hop away. A thread is punctual only if it is awake already. So the
+//! A sleep is late by two wake-ups: the system's of the driver, and the driver's of the thread that
+//! polls. No driver can avoid the second. A thread is punctual only if it is awake already. So the
 //! sleep ends a span ahead of the deadline, and its poll reads the clock over and over for the
 //! rest. The crate spin_sleep does that to threads. async-spin-sleep has a thread that spins, and
-//! keeps the second hop; zruntime's reactor spins before it parks, for all timers.
+//! keeps the second wake-up; zruntime's reactor spins before it parks, for all timers.
 //!
 //! It is asked for sleep by sleep, and not of a [`Builder`](crate::timer::Builder): few sleeps are
 //! worth a processor, and the timeouts beside them are not. A sleep that does not ask pays nothing.
@@ -20,9 +19,9 @@
 //! deadline, so for the span at most. Meanwhile its other tasks wait, and if it turns a driver, so
 //! do that driver's timers.
 //!
-//! A span should be a little longer than the sleeps are usually late: 100 us on an idle Linux
-//! machine. With a shorter one, some sleeps find the deadline past. A longer one costs more
-//! processor time.
+//! A span should be a little longer than the sleeps are usually late, which
+//! [`Timer::lateness`](crate::Timer::lateness) shows. With a shorter one, some sleeps find the
+//! deadline past. A longer one costs more processor time.
 
 use core::future::Future;
 use core::hint::spin_loop;
@@ -63,11 +62,11 @@ use crate::time::Instant;
 ///
 /// - Never early: it completes at its deadline or after, by the clock of its timer.
 /// - The driver wakes it one span before the deadline, without a tolerance. The poll that finds
-///   less than a span left blocks until the deadline. A poll after the deadline spins not at all.
+///   less than a span left blocks until the deadline. A poll after the deadline does not spin.
 /// - If the deadline is less than a span away, the first poll spins, and nothing is armed.
 /// - It waits for its deadline as a [`Sleep`] does, and never spins, where the clock may stand
-///   still: on a [virtual clock](crate::virtual_time), and on a runtime's (`Builder::build_on`). So
-///   it does in browsers, where a spin would stop the page.
+///   still: on a [virtual clock](crate::virtual_time), and on a runtime's (`Builder::build_on`).
+///   The same holds in browsers, where a spin would block the page.
 /// - Should the system's clock stand still or step back during a spin, the poll ends after as many
 ///   readings of it as the span has nanoseconds. Then the sleep waits for its deadline as well.
 /// - Polled again after completion, it is ready again.
@@ -108,8 +107,8 @@ impl Sleep {
     ///
     /// # Guarantees
     ///
-    /// The deadline stays. A [tolerance](Sleep::set_tolerance) does not: it would be waited for
-    /// first. No span is too long: a sleep that is shorter is all spun.
+    /// The deadline stays. A [tolerance](Sleep::set_tolerance) is removed, because it would delay
+    /// the start of the spin. No span is too long: a sleep that is shorter is all spun.
     pub fn spin_last(mut self, span: Duration) -> SpinLast {
         self.set_tolerance(Duration::ZERO);
         let is_spun = self.engine().clock().moves_while_read();

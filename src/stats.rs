@@ -52,14 +52,14 @@ pub struct Stats {
     pub driver_wakeups: u64,
     /// Unparks sent to the driver thread, or calls of the hook of a hand-driven timer.
     pub unparks: u64,
-    /// Caught panics of wakers, and of that hook. In browsers, where none can be caught, turns that
-    /// a panic or an exception cut off. Any is a defect of the program: the task of that waker may
-    /// never run again. [`Builder::on_waker_panic`](crate::timer::Builder::on_waker_panic) reports
-    /// the first.
+    /// Caught panics of wakers, and of the hook of a hand-driven timer. In browsers, where none can
+    /// be caught, turns that a panic or an exception cut off. Each is a bug in the program: the
+    /// task of that waker may never run again.
+    /// [`Builder::on_waker_panic`](crate::timer::Builder::on_waker_panic) reports the first.
     pub waker_panics: u64,
-    /// The longest that a waker or a [callback](crate::callback::Callback) kept the driver so far,
-    /// by the timer's clock. The call under way counts with the time that it has taken: a call that
-    /// never returns shows as a length that grows.
+    /// Longest call of a waker or a [callback](crate::callback::Callback) so far, by the timer's
+    /// clock. The call in progress counts with the time that it has taken: a call that never
+    /// returns shows as a length that grows.
     ///
     /// On Linux, wakers of a crowd that take less than 10 us on average are measured up to 64
     /// together, but for no more than 10 ms. So a long one may be off by what those before it took.

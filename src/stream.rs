@@ -138,7 +138,7 @@ pub use throttle_first::ThrottleFirst;
 pub use timeout::Timeout;
 pub use timeout_repeating::TimeoutRepeating;
 
-/// Adapters in time for any stream.
+/// Time-based adapters for any stream.
 ///
 /// The [module](self) has the guarantees that are common to all. Names and behaviour follow
 /// tokio-stream and futures-time; each method names the differences. The trait shares no method

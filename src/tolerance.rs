@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::tick::{NANOS_PER_SEC, Tick, saturated_nanos};
 
-/// Lateness that is allowed to the sleeps of a timer: a fixed time, or a share of their delay.
+/// How late the sleeps of a timer may fire: by a fixed time, or a share of their delay.
 ///
 /// [`Builder::tolerance`](crate::timer::Builder::tolerance) takes it, and a [`Duration`] in its
 /// place. The default is zero.
@@ -32,7 +32,8 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// So many hundredths of the delay, but no more than `at_most`. Qt's coarse timers have 5 %.
+    /// Returns a tolerance of `percent` per cent of the delay, at most `at_most`. Qt's coarse
+    /// timers use 5 %.
     ///
     /// # Examples
     ///

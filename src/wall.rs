@@ -60,10 +60,6 @@ use crate::time::SystemTime;
 /// Makes a [`WallSleep`] that ends when the system's wall clock shows `target`, even if the clock
 /// is set meanwhile.
 ///
-/// # Panics
-///
-/// Panics as [`sleep()`](crate::sleep()) does.
-///
 /// # Examples
 ///
 /// ```
@@ -75,6 +71,10 @@ use crate::time::SystemTime;
 /// assert!(SystemTime::now() >= target);
 /// # });
 /// ```
+///
+/// # Panics
+///
+/// Panics as [`sleep()`](crate::sleep()) does.
 #[cfg_attr(feature = "pending", track_caller)]
 #[inline]
 pub fn sleep_until_wall(target: SystemTime) -> WallSleep {

@@ -10,8 +10,8 @@ use crate::timer::Timer;
 /// A chain of adapters on one timer, from [`StreamExt::on_timer`](super::StreamExt::on_timer).
 ///
 /// It has the methods of [`StreamExt`](super::StreamExt), each with this timer. No part of the
-/// chain uses the process-wide timer. It is no stream itself, so that nothing leaves the chain
-/// without a word: [`through`](Self::through) is for the adapters of other crates, and
+/// chain uses the process-wide timer. It is not a stream, so a chain cannot switch back to that
+/// timer unnoticed: [`through`](Self::through) is for the adapters of other crates, and
 /// [`into_stream`](Self::into_stream) ends it.
 /// [`timeout_repeating`](super::StreamExt::timeout_repeating) is on the timer of its interval, and
 /// goes through too.

@@ -113,7 +113,7 @@ impl Builder {
     /// # Details
     ///
     /// Each thread arms timers in its own shard. With more shards, threads wait less for each
-    /// other's locks, and a pass locks each that has timers. The default is four for each
+    /// other's locks, and a pass reads more earliest deadlines. The default is four for each
     /// processor, rounded up to a power of two and at most 64. The first thread of the process to
     /// make such a timer counts the processors that it may run on. A control group's quota is not
     /// heeded: a container that is limited to one processor's time has shards for all that it may
@@ -218,9 +218,9 @@ impl Builder {
     /// # Details
     ///
     /// There each sleep that a task waits for has a timeout of its own by default, so that the task
-    /// continues in its own context (`AsyncLocalStorage`). That costs some microseconds for each
-    /// sleep. With one timeout, tasks continue in the context of another that has slept. Tolerances
-    /// save wake-ups with one timeout alone.
+    /// continues in its own context (`AsyncLocalStorage`). That costs more for each sleep. With one
+    /// timeout, tasks continue in the context of another that has slept. Tolerances save wake-ups
+    /// with one timeout alone.
     ///
     /// Callbacks share a timeout in any case. In pages of browsers and their workers there is one
     /// timeout always. In workerd (Cloudflare's Workers) there is one for each sleep and callback
@@ -316,7 +316,7 @@ impl Builder {
         self
     }
 
-    /// Sets how late the timer's sleeps may be fired, so that it wakes up less often: a
+    /// Sets how late the timer's sleeps may be fired, so that the driver wakes up less often: a
     /// [`Duration`], or a [share of their delay](Tolerance::percent_of_delay). Zero by default.
     ///
     /// # Examples

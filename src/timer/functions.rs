@@ -31,11 +31,6 @@ pub(crate) fn sleep_until_in(engine: EngineRef, deadline: Deadline) -> Sleep {
 ///
 /// With a delay past the end of the time line, some 438 years from now, it never ends.
 ///
-/// # Panics
-///
-/// Not here, except as [`Timer::global`]. The first poll panics if the driver thread cannot be
-/// started; see [`Timer::start`].
-///
 /// # Examples
 ///
 /// ```
@@ -43,6 +38,11 @@ pub(crate) fn sleep_until_in(engine: EngineRef, deadline: Deadline) -> Sleep {
 /// tourbillon::sleep(std::time::Duration::from_millis(1)).await;
 /// # });
 /// ```
+///
+/// # Panics
+///
+/// Not here, except as [`Timer::global`]. The first poll panics if the driver thread cannot be
+/// started; see [`Timer::start`].
 #[inline(always)]
 #[cfg_attr(feature = "pending", track_caller)]
 pub fn sleep(delay: Duration) -> Sleep {
@@ -50,10 +50,6 @@ pub fn sleep(delay: Duration) -> Sleep {
 }
 
 /// Makes a [`Sleep`] that ends at `deadline`, an [`Instant`] or a [`Deadline`].
-///
-/// # Panics
-///
-/// Panics as [`sleep()`] does.
 ///
 /// # Examples
 ///
@@ -64,6 +60,10 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// tourbillon::sleep_until(Instant::now() + Duration::from_millis(1)).await;
 /// # });
 /// ```
+///
+/// # Panics
+///
+/// Panics as [`sleep()`] does.
 #[inline(always)]
 #[cfg_attr(feature = "pending", track_caller)]
 pub fn sleep_until(deadline: impl Into<Deadline>) -> Sleep {
@@ -88,10 +88,6 @@ pub fn interval(period: Duration) -> Interval {
 
 /// Makes an [`Interval`] that ticks at `start`, and then every `period`.
 ///
-/// # Panics
-///
-/// Panics as [`interval()`] does.
-///
 /// # Examples
 ///
 /// ```
@@ -103,6 +99,10 @@ pub fn interval(period: Duration) -> Interval {
 /// assert_eq!(interval.tick().await, start);
 /// # });
 /// ```
+///
+/// # Panics
+///
+/// Panics as [`interval()`] does.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(sleep_until(start), period)

@@ -34,8 +34,7 @@ use crate::timer::{Builder, SetGlobalError};
 #[cfg(not(target_os = "none"))]
 use crate::wall::WallSleep;
 
-/// A handle to a timer: its shards, its clock and its driver. Not a future: it makes [`Sleep`]s,
-/// intervals and timeouts.
+/// A handle to a timer, and not a future: it makes [`Sleep`]s, intervals and timeouts.
 ///
 /// # Examples
 ///
@@ -210,9 +209,8 @@ impl Timer {
     /// # Details
     ///
     /// For a library that is to be unloaded, or a process that is to have one thread (`fork`,
-    /// `unshare`). Everything of the timer's stays as it is: sleeps that are not armed, and the
-    /// handles. The next sleep that is armed starts another thread. So `Ok` says that *that* thread
-    /// is gone, thread-local destructors included, and not that there is none.
+    /// `unshare`). Handles and unarmed sleeps stay valid; the next sleep that is armed starts a new
+    /// thread. `Ok` means that the old thread has ended, including its thread-local destructors.
     ///
     /// Blocks while the driver runs wakers and callbacks: do not hold what these wait for. If
     /// another thread calls this at the same time, the second waits for the first. A timer without

@@ -56,9 +56,9 @@ use crate::virtual_time::spawn::{self, Spawned, Task};
 /// The clock moves by itself only in [`block_on`](Self::block_on).
 ///
 /// A waker or a callback may move clocks: its own, and other timers'. It never waits for another
-/// thread that moves one, since that thread's wakers may move clocks too: it then adds to how far
-/// that thread moves it, and returns. So clocks whose wakers advance each other, on any threads,
-/// all arrive.
+/// thread that moves one, since that thread's wakers may move clocks too: instead it adds its span
+/// to that thread's move and returns. So clocks whose wakers advance each other, on any threads,
+/// reach their targets.
 ///
 /// Clones are the same clock.
 #[derive(Clone)]
@@ -612,9 +612,9 @@ impl VirtualClock {
     /// Calls that move the clock by hand, such as [`advance`](Self::advance), do so all the same. A
     /// move that is under way continues to its deadline.
     ///
-    /// Drop the hold after the work has sent its result, which wakes who waits for it. The end of a
-    /// task or a thread comes too late for that: who joins it is woken only after it has dropped
-    /// all that it had, and the clock may move in between.
+    /// Drop the hold after the work has sent its result, which wakes the receiver. Do not rely on
+    /// joining the task or thread: the joiner is woken only after its locals are dropped, and the
+    /// clock may move in between.
     ///
     /// If a hold is never dropped, `block_on` runs for as long as its future is woken, and then
     /// blocks for good. `Debug` of the clock shows how many there are.
@@ -656,15 +656,15 @@ impl VirtualClock {
     ///
     /// - a task that waits for something other than this clock's timers and tracked tasks, such as
     ///   a socket;
-    /// - a task that has ended, until its executor has woken who joins it;
+    /// - a task that has ended, until its executor has woken the joiner;
     /// - a task that the executor wakes later, for instance after `tokio::task::yield_now`.
     #[inline]
     pub fn track<F: IntoFuture>(&self, future: F) -> Tracked<F::IntoFuture> {
         Tracked::new(future.into_future(), &self.inner.holds)
     }
 
-    /// Has an executor run `future` as a task of its own, [tracked](Self::track), and returns the
-    /// task's output to come. `spawn` is the executor's function, such as `tokio::spawn`.
+    /// Has an executor run `future` as a task of its own, [tracked](Self::track), and returns a
+    /// future of the task's output. `spawn` is the executor's function, such as `tokio::spawn`.
     ///
     /// # Examples
     ///

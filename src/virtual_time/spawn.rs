@@ -71,7 +71,7 @@ impl<F: Future> Future for Sending<F> {
     }
 }
 
-/// The output of a task, to be awaited.
+/// A future of a spawned task's output.
 ///
 /// Made by [`VirtualClock::spawn`](crate::virtual_time::VirtualClock::spawn), with the return value
 /// of the executor's function. Dropping it drops that value too: a handle of tokio then detaches
