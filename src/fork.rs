@@ -21,7 +21,7 @@
 //! | `engine/stakes.rs` | `of` | set once | finds it set or not, as the fork did; what its own engine is in has others |
 //! | `engine/armed.rs` | `rows` | mutex | has another, in its own engine; leaves its parent's alone |
 //! | `engine/driven_by/thread.rs` | `life`, `answered`, `ends` | mutex, condition | has others, in its own engine, and starts a thread of its own |
-//! | `engine/driven_by/thread.rs` | `bell` | set once | has another, which is not set |
+//! | `engine/driven_by/thread.rs` | `timer_fd` | set once | has another, which is not set |
 //! | `driver/reactor.rs` | `desk` | mutex | never takes it: its engine is its parent's |
 //! | `engine/driven_by/task.rs` | `running`, `waker` | mutexes | has others, in its own engine; the runtime is its parent's |
 //! | `engine/parker/token.rs` | `is_left`, `left` | mutex, condition | has others, in its own engine; so of the word that takes their place on Linux |

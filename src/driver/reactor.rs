@@ -49,13 +49,13 @@ struct Turner {
     pacer: Pacer,
     /// Number of timers fired by the passes since the last whole pass.
     fired: usize,
-    /// True if the bell is set to the end of a nap.
+    /// True if the timerfd is set to the end of a nap.
     naps: bool,
 }
 
 impl Reactor {
     /// Puts a reactor in the place of the engine's thread, and waits until that is gone. It turns
-    /// once it is [called](Self::turn), with the bell set.
+    /// once it is [called](Self::turn), with the timerfd set.
     ///
     /// # Errors
     ///
@@ -100,12 +100,12 @@ impl Reactor {
     ///
     /// If the engine has no thread whose place a reactor could take.
     #[inline]
-    pub(crate) fn bell(engine: &Engine) -> io::Result<&TimerFd> {
+    pub(crate) fn timer_fd(engine: &Engine) -> io::Result<&TimerFd> {
         let thread = thread_of(engine)?;
         let _ends = lock(&thread.ends);
-        let bell = thread.bell();
-        bell.descriptor(engine.clock())?;
-        Ok(bell)
+        let timer_fd = thread.timer_fd();
+        timer_fd.descriptor(engine.clock())?;
+        Ok(timer_fd)
     }
 }
 
@@ -183,7 +183,7 @@ impl Turner {
         }
     }
 
-    /// Fires the due timers, and sets the bell. `None` if the engine needs no driver any more.
+    /// Fires the due timers, and sets the timerfd. `None` if the engine needs no driver any more.
     #[inline]
     fn turn(&mut self, engine: &Engine, thread: &DriverThread) -> Option<()> {
         engine.count_wakeup();
@@ -224,11 +224,11 @@ struct InTurn<'a> {
 }
 
 impl InTurn<'_> {
-    /// Sets the bell for another turn after `delay`. No arm rings it before.
+    /// Sets the timerfd for another turn after `delay`. No arm rings it before.
     #[inline]
     fn nap(&self, delay: Duration) {
         self.engine.alarm().stay_awake();
-        self.thread.bell().set(|| Some(delay));
+        self.thread.timer_fd().set(|| Some(delay));
     }
 
     /// Ends the driver, unless a timer was armed after all.
@@ -264,8 +264,8 @@ impl Host for InTurn<'_> {
             self.nap = nap;
             return Err(Scanned::CutShort(pass.now));
         }
-        // Before anybody can see the plan, and set the bell because of it. Edge `timerfd`.
-        self.thread.bell().set(|| (plan.end() != Tick::NEVER).then_some(wait));
+        // Before anybody can see the plan, and set the timerfd because of it. Edge `timerfd`.
+        self.thread.timer_fd().set(|| (plan.end() != Tick::NEVER).then_some(wait));
         Ok(plan)
     }
 }

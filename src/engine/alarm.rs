@@ -117,7 +117,7 @@ impl Alarm {
     /// been released by the thread that lowered the shard's earliest deadline to `deadline`.
     pub(crate) fn pull_forward(&self, deadline: Tick) -> Notify {
         // ORDERING: Relaxed; the fence in `Board::lower` orders this load. If the scan's fence came
-        // after it, the scan saw the post. If before, this reads the SCANNING stored before that
+        // after it, the scan saw the write. If before, this reads the SCANNING stored before that
         // scan, or a later value. Edge `alarm`; loom `inserts_race_park_on_two_shards`.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {

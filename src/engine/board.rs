@@ -11,7 +11,7 @@ use crate::tick::Tick;
 const ROWS: usize = if ONE_SHARD || cfg!(all(test, tourbillon_model)) { 1 } else { 8 };
 
 /// Lines that a board has at least, if it has as many shards. Threads with neighbouring numbers
-/// post on different ones.
+/// write different ones.
 const LINES_MIN: usize = 8;
 
 /// One element for each shard, equal to that shard's `earliest` while nobody holds its lock.
@@ -25,7 +25,7 @@ pub(crate) struct Board {
     /// For each shard, an instant no later than the begin of any window of its timers with a
     /// tolerance. Only hints: a shard that is not visited for its windows is visited as they end.
     windows: PerShard<unmodelled::AtomicU64>,
-    /// True once a window was posted.
+    /// True once a window was published.
     has_windows: unmodelled::AtomicBool,
 }
 
@@ -51,19 +51,19 @@ impl Board {
         &self.lines[shard & (lines - 1)].0[shard >> lines.trailing_zeros()]
     }
 
-    /// Posts a deadline earlier than all in the shard. The caller holds the shard's lock. If a scan
-    /// that passes the shard over is under way, all that its thread did before the scan is seen
-    /// from here on, and by all later holders of the lock.
+    /// Publishes a deadline earlier than all in the shard. The caller holds the shard's lock. If a
+    /// scan that passes the shard over is under way, all that its thread did before the scan is
+    /// seen from here on, and by all later holders of the lock.
     pub(crate) fn lower(&self, shard: usize, earliest: Tick) {
         // ORDERING: Relaxed; the fence that follows orders it.
         self.element(shard).store(earliest.raw(), Ordering::Relaxed);
         // ORDERING: SeqCst, the partner of that in `begin_scan`. Of the two fences one is first:
-        // either the scan reads this post, or we see the alarm as it was set before the scan. Loom
+        // either the scan reads this write, or we see the alarm as it was set before the scan. Loom
         // `an_insert_into_an_idle_shard_races_park`.
         fence(Ordering::SeqCst);
     }
 
-    /// Posts the earliest deadline after a visit to the shard. The caller holds its lock.
+    /// Publishes the earliest deadline after a visit to the shard. The caller holds its lock.
     pub(crate) fn raise(&self, shard: usize, earliest: Tick) {
         let element = self.element(shard);
         // ORDERING: Relaxed, twice; the element is the lock's, so this reads the latest. A scan
@@ -73,7 +73,7 @@ impl Board {
         }
     }
 
-    /// Posts when the first window of the shard opens. The caller holds its lock.
+    /// Publishes when the first window of the shard opens. The caller holds its lock.
     #[inline(never)]
     pub(crate) fn open(&self, shard: usize, opens: Tick) {
         let window = &self.windows[position(shard)];
@@ -110,7 +110,7 @@ impl Board {
         any
     }
 
-    /// Issues the scan's fence. Later reads see each post whose fence came before, or a newer one.
+    /// Issues the scan's fence. Later reads see each write whose fence came before, or a newer one.
     pub(crate) fn begin_scan(&self) {
         // ORDERING: SeqCst, the partner of those in `lower` and `Engine::close`.
         fence(Ordering::SeqCst);
@@ -246,10 +246,12 @@ mod tests {
             assert_eq!(scan(0), (vec![], Tick::NEVER));
             // The last is the earliest.
             (0..shards).for_each(|shard| board.lower(shard, at((shards - shard) as u64)));
-            let mut posted = Vec::new();
-            board.for_each(|shard, earliest| posted.push((shard, earliest)));
-            posted.sort_unstable();
-            assert!(posted.into_iter().eq((0..shards).map(|shard| (shard, board.earliest(shard)))));
+            let mut published = Vec::new();
+            board.for_each(|shard, earliest| published.push((shard, earliest)));
+            published.sort_unstable();
+            assert!(
+                published.into_iter().eq((0..shards).map(|shard| (shard, board.earliest(shard))))
+            );
             assert_eq!(scan(0), (vec![], at(1)), "{shards} shards");
             for due in 1..=shards {
                 let next = if due < shards { at(due as u64 + 1) } else { Tick::NEVER };
@@ -299,7 +301,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(target_family = "wasm", ignore = "a board is not laid out by lines there")]
-    fn neighbouring_shards_are_posted_on_lines_of_their_own() {
+    fn neighbouring_shards_are_published_on_lines_of_their_own() {
         for shards in [2, 8, 64, 256] {
             let board = Board::new(shards);
             let line_of = |shard| core::ptr::from_ref(board.element(shard)).addr() / 64;

@@ -64,8 +64,8 @@ impl Engine {
         self.finish_insert(shard, entry, due, notify, caller)
     }
 
-    /// Posts the changes that an insert has made, releases the lock, and does the part after it if
-    /// its caller may. Returns the rest.
+    /// Publishes the changes that an insert has made, releases the lock, and does the part after it
+    /// if its caller may. Returns the rest.
     ///
     /// An entry that was just queued is fired if a virtual clock has passed its deadline meanwhile.
     /// The move of the clock was followed by a scan of the shards. If that was after the insert,

@@ -25,7 +25,7 @@ use crate::wheel::NodeKey;
 pub(crate) enum Notify {
     /// Nothing is left.
     Nothing,
-    /// The entry, due by this tick, is the shard's earliest: it has to be posted, and the alarm
+    /// The entry, due by this tick, is the shard's earliest: it has to be published, and the alarm
     /// compared with it once the lock is released.
     Earliest(Tick),
     /// Another insert lowered the shard's earliest deadline at least this far, and has notified the

@@ -180,7 +180,7 @@ impl Visits<'_> {
         }
     }
 
-    /// Fires a part of what is due in a shard, and posts the earliest deadline left.
+    /// Fires a part of what is due in a shard, and publishes the earliest deadline left.
     fn turn(&mut self, index: usize) -> Part {
         let engine = self.engine;
         if !self.batch.is_spent() {

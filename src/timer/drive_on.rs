@@ -65,11 +65,11 @@ impl Timer {
         W: FnMut(&mut Context<'_>) -> Poll<io::Result<()>> + Send + 'static,
     {
         let engine = self.shared_engine();
-        let bell = Reactor::bell(engine)?;
+        let timer_fd = Reactor::timer_fd(engine)?;
         // With no lock held: foreign code.
-        let watch = register(bell.descriptor(engine.clock())?.clone())?;
+        let watch = register(timer_fd.descriptor(engine.clock())?.clone())?;
         let reactor = Reactor::seat(engine, Box::new(watch))?;
-        bell.set(|| Some(Duration::ZERO));
+        timer_fd.set(|| Some(Duration::ZERO));
         reactor.turn();
         Ok(())
     }

@@ -34,12 +34,12 @@ pub(crate) struct DriverThread {
         all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
         allow(dead_code, reason = "an event loop has the place")
     )]
-    bell: SetOnce<Bell>,
+    timer_fd: SetOnce<RingByPointer>,
 }
 
 /// Descriptor of a reactor, and its [`ring`](TimerFd::ring), by its address: a program without a
 /// reactor has none of its code.
-struct Bell {
+struct RingByPointer {
     descriptor: TimerFd,
     #[cfg_attr(
         all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
@@ -116,7 +116,7 @@ impl DriverThread {
             answered: Condvar::new(),
             is_asked: AtomicBool::new(false),
             ends: Mutex::new(()),
-            bell: SetOnce::new(),
+            timer_fd: SetOnce::new(),
         }
     }
 
@@ -133,16 +133,16 @@ impl DriverThread {
     pub(crate) fn unpark(&self) {
         // Both: either may have published the plan that the caller exchanged.
         self.parker.unpark();
-        if let Some(bell) = self.bell.get() {
-            (bell.ring)(&bell.descriptor);
+        if let Some(timer_fd) = self.timer_fd.get() {
+            (timer_fd.ring)(&timer_fd.descriptor);
         }
     }
 
     /// The descriptor of a reactor, for the first time with `ends` held.
     #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
-    pub(crate) fn bell(&self) -> &TimerFd {
-        let new = || Bell { descriptor: TimerFd::new(), ring: TimerFd::ring };
-        &self.bell.get_or_init(new).descriptor
+    pub(crate) fn timer_fd(&self) -> &TimerFd {
+        let new = || RingByPointer { descriptor: TimerFd::new(), ring: TimerFd::ring };
+        &self.timer_fd.get_or_init(new).descriptor
     }
 
     pub(crate) fn is_asked_to_end(&self) -> bool {

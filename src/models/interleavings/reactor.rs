@@ -10,7 +10,7 @@ use crate::engine::{Plan, SharedEngine};
 use crate::models::harness::{Harness, at};
 use crate::sync::{Arc, Mutex, StdArc, lock};
 
-/// What a reactor knows of the bell.
+/// What a reactor knows of the timerfd.
 #[derive(Default)]
 struct State {
     has_reported: bool,
@@ -61,23 +61,23 @@ impl Runtime {
     fn drive(harness: &Harness) -> Self {
         let engine = Arc::clone(harness.timer.shared_engine());
         let state = StdArc::new(Mutex::new(State::default()));
-        let bell = Reactor::bell(&engine).unwrap();
+        let timer_fd = Reactor::timer_fd(&engine).unwrap();
         let watched = Watched(StdArc::clone(&state));
         let watch = Box::new(move |cx: &mut Context<'_>| watched.poll(cx));
         let reactor = Reactor::seat(&engine, watch).unwrap();
-        bell.set(|| Some(Duration::ZERO));
+        timer_fd.set(|| Some(Duration::ZERO));
         reactor.turn();
         Self { engine, state }
     }
 
     fn ring(&self) {
-        Reactor::bell(&self.engine).unwrap().set(|| Some(Duration::ZERO));
+        Reactor::timer_fd(&self.engine).unwrap().set(|| Some(Duration::ZERO));
     }
 
-    /// Waits for the bell, and wakes the registered waker.
+    /// Waits for the timerfd, and wakes the registered waker.
     fn serve(&self) {
-        let bell = Reactor::bell(&self.engine).unwrap();
-        bell.descriptor(self.engine.clock()).unwrap().wait();
+        let timer_fd = Reactor::timer_fd(&self.engine).unwrap();
+        timer_fd.descriptor(self.engine.clock()).unwrap().wait();
         self.wake(|state| state.has_reported = true);
     }
 
