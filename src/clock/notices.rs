@@ -40,15 +40,15 @@ mod linux {
     #[derive(Debug)]
     pub(in crate::clock) struct Notices {
         steps: File,
-        recheck: StdArc<Shared>,
+        recheck: StdArc<RecheckTimer>,
     }
 
     /// The time after which [`Notices::wait`] returns though there was no step.
     #[derive(Debug)]
-    pub(in crate::clock) struct Recheck(StdArc<Shared>);
+    pub(in crate::clock) struct Recheck(StdArc<RecheckTimer>);
 
     #[derive(Debug)]
-    struct Shared {
+    struct RecheckTimer {
         timer: File,
         is_over: AtomicBool,
     }
@@ -74,7 +74,7 @@ mod linux {
                 other => other?,
             }
             let timer = timer(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK)?;
-            let recheck = StdArc::new(Shared { timer, is_over: AtomicBool::new(false) });
+            let recheck = StdArc::new(RecheckTimer { timer, is_over: AtomicBool::new(false) });
             Ok((Self { steps, recheck: StdArc::clone(&recheck) }, Recheck(recheck)))
         }
 

@@ -20,7 +20,7 @@ use crate::tick::Tick;
 use crate::timer_fd::TimerFd;
 
 /// Polls a reactor for a report of the descriptor.
-pub(crate) type Watch = dyn FnMut(&mut Context<'_>) -> Poll<io::Result<()>> + Send;
+pub(crate) type PollReport = dyn FnMut(&mut Context<'_>) -> Poll<io::Result<()>> + Send;
 
 /// Parts of a turn, of one lock each, after which the reactor serves its other descriptors.
 const PARTS: u32 = if cfg!(all(test, tourbillon_model)) { 2 } else { 64 };
@@ -44,7 +44,7 @@ struct Desk {
 
 /// State of the turns.
 struct Turner {
-    watch: Box<Watch>,
+    watch: Box<PollReport>,
     scanner: Scanner,
     pacer: Pacer,
     /// Number of timers fired by the passes since the last whole pass.
@@ -61,7 +61,7 @@ impl Reactor {
     ///
     /// If the engine has no thread, or another reactor; and in a waker, which the thread may run.
     #[inline]
-    pub(crate) fn seat(engine: &SharedEngine, watch: Box<Watch>) -> io::Result<StdArc<Self>> {
+    pub(crate) fn seat(engine: &SharedEngine, watch: Box<PollReport>) -> io::Result<StdArc<Self>> {
         let thread = thread_of(engine)?;
         if Running::is_on() {
             let message = "a waker cannot take the place of the thread that may run it";

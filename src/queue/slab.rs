@@ -16,8 +16,8 @@ pub(crate) const NO_SLOT: u32 = u32::MAX;
 
 /// The entries of one queue. `P` is the note that its order keeps of each.
 pub(crate) struct Slab<T, P> {
-    slots: Vec<Slot<T, P>>,
-    /// First free slot, chained through [`Slot::Free`].
+    slots: Vec<Place<T, P>>,
+    /// First free slot, chained through [`Place::Free`].
     free: u32,
     /// Entries there are.
     len: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Slab<T, P> {
     serials: u64,
 }
 
-enum Slot<T, P> {
+enum Place<T, P> {
     /// And the next free slot.
     Free(u32),
     Taken(Item<T, P>),
@@ -62,7 +62,7 @@ impl<T, P> Slab<T, P> {
     #[inline]
     pub(crate) fn find(&self, key: &Key) -> Option<u32> {
         match self.slots.get(key.index as usize) {
-            Some(Slot::Taken(entry)) if entry.serial == key.serial => Some(key.index),
+            Some(Place::Taken(entry)) if entry.serial == key.serial => Some(key.index),
             _ => None,
         }
     }
@@ -74,16 +74,16 @@ impl<T, P> Slab<T, P> {
     #[inline]
     pub(crate) fn entry(&self, index: u32) -> &Item<T, P> {
         match &self.slots[index as usize] {
-            Slot::Taken(entry) => entry,
-            Slot::Free(_) => unreachable!("slot {index} is free"),
+            Place::Taken(entry) => entry,
+            Place::Free(_) => unreachable!("slot {index} is free"),
         }
     }
 
     #[inline]
     pub(crate) fn entry_mut(&mut self, index: u32) -> &mut Item<T, P> {
         match &mut self.slots[index as usize] {
-            Slot::Taken(entry) => entry,
-            Slot::Free(_) => unreachable!("slot {index} is free"),
+            Place::Taken(entry) => entry,
+            Place::Free(_) => unreachable!("slot {index} is free"),
         }
     }
 
@@ -95,14 +95,14 @@ impl<T, P> Slab<T, P> {
         assert!(self.len < ENTRIES, "a queue holds at most {ENTRIES} entries");
         self.serials += 1;
         let serial = NonZeroU64::new(self.serials).expect("2^64 entries take 500 years to insert");
-        let entry = Slot::Taken(Item { serial, deadline, position, value });
+        let entry = Place::Taken(Item { serial, deadline, position, value });
         let index = if self.free == NO_SLOT {
             self.slots.push(entry);
             (self.slots.len() - 1) as u32
         } else {
             let index = self.free;
             let slot = core::mem::replace(&mut self.slots[index as usize], entry);
-            let Slot::Free(next) = slot else { unreachable!("slot {index} is taken") };
+            let Place::Free(next) = slot else { unreachable!("slot {index} is taken") };
             self.free = next;
             index
         };
@@ -112,13 +112,13 @@ impl<T, P> Slab<T, P> {
 
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> Item<T, P> {
-        match core::mem::replace(&mut self.slots[index as usize], Slot::Free(self.free)) {
-            Slot::Taken(entry) => {
+        match core::mem::replace(&mut self.slots[index as usize], Place::Free(self.free)) {
+            Place::Taken(entry) => {
                 self.free = index;
                 self.len -= 1;
                 entry
             }
-            Slot::Free(_) => unreachable!("slot {index} is free"),
+            Place::Free(_) => unreachable!("slot {index} is free"),
         }
     }
 
@@ -137,8 +137,8 @@ impl<T, P> Slab<T, P> {
     /// The key of the entry at `index`; `None` if the slot is free.
     pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
         match &self.slots[index as usize] {
-            Slot::Taken(entry) => Some(Key { index, serial: entry.serial }),
-            Slot::Free(_) => None,
+            Place::Taken(entry) => Some(Key { index, serial: entry.serial }),
+            Place::Free(_) => None,
         }
     }
 
@@ -147,20 +147,20 @@ impl<T, P> Slab<T, P> {
         self.free = NO_SLOT;
         self.len = 0;
         (0..).zip(self.slots.drain(..)).filter_map(|(index, slot)| match slot {
-            Slot::Taken(entry) => Some((index, entry)),
-            Slot::Free(_) => None,
+            Place::Taken(entry) => Some((index, entry)),
+            Place::Free(_) => None,
         })
     }
 
     /// Gives back the room behind the last entry. No entry moves, so all keys stay valid.
     pub(crate) fn shrink_to_fit(&mut self) {
-        while matches!(self.slots.last(), Some(Slot::Free(_))) {
+        while matches!(self.slots.last(), Some(Place::Free(_))) {
             self.slots.pop();
         }
         self.slots.shrink_to_fit();
         self.free = NO_SLOT;
         for (index, slot) in self.slots.iter_mut().enumerate().rev() {
-            if let Slot::Free(next) = slot {
+            if let Place::Free(next) = slot {
                 *next = core::mem::replace(&mut self.free, index as u32);
             }
         }
