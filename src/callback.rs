@@ -162,7 +162,7 @@ impl Callback {
         Self { shared, is_detached: false }
     }
 
-    /// Moves the next call to `deadline`. Returns whether that was in time.
+    /// Moves the next call to `deadline`. Returns whether the function will be called then.
     ///
     /// # Examples
     ///
@@ -194,10 +194,9 @@ impl Callback {
     ///
     /// # Cost
     ///
-    /// Some 200 instructions for a later deadline, two and a half times as many as
-    /// [`Sleep::reset`]: the handle is shared, so it takes a lock, and hides the type of the
-    /// function, so it calls through pointers. As with a sleep, nothing is moved in the wheel, and
-    /// the driver is not called.
+    /// More than [`Sleep::reset`] to a later deadline: the handle is shared, so it takes a lock,
+    /// and hides the type of the function, so it calls through pointers. As with a sleep, nothing
+    /// is moved in the wheel, and the driver is not called.
     ///
     /// # Panics
     ///
@@ -327,7 +326,7 @@ impl Callback {
         self.shared.next_call()
     }
 
-    /// Cancels the callback: no call begins after this. Says whether that was in time.
+    /// Cancels the callback: no call begins after this. Returns whether one was still to come.
     ///
     /// # Examples
     ///

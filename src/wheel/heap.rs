@@ -1,11 +1,11 @@
 //! Takes the wheel's place without an operating system and in browsers: a binary heap, by the same
 //! interface and the same rules.
 //!
-//! A wheel gives each slot in use a list head and a block, some 100 bytes, which thousands of
-//! timers share and sixteen do not. A heap takes 24 bytes for each timer. It moves an entry past as
-//! many others as it has levels, eleven for two thousand timers. That bounds how long interrupts
-//! wait, but for the search of the next turn, which visits each window that begins before the first
-//! one ends. To set the alarm for where a window begins would fire each timer by itself.
+//! A wheel gives each slot in use a list head and a block, which thousands of timers share and
+//! sixteen do not. A heap takes 24 bytes for each timer. It moves an entry past as many others as
+//! it has levels, eleven for two thousand timers. That bounds how long interrupts wait, but for the
+//! search of the next turn, which visits each window that begins before the first one ends. To set
+//! the alarm for where a window begins would fire each timer by itself.
 //!
 //! Not done: a wheel of fewer levels, which still pays for slots of one timer; and a second `Sleep`
 //! with static entries, which no interval, timeout, queue or stream could use.
