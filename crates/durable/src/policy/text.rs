@@ -108,7 +108,7 @@ impl PolicyError {
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` are no policies: `{}` is not as expected", self.text, self.at)
+        write!(f, "`{}` are not valid policies: cannot read `{}`", self.text, self.at)
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_word_that_is_not_as_expected() {
+    fn an_error_names_the_word_that_cannot_be_read() {
         let text = Policies::default().to_string();
         for (old, new, at) in [
             ("coalesce", "sometimes", "missed"),
@@ -163,7 +163,7 @@ mod tests {
             ("300s", "300s more=1", "more=1"),
         ] {
             let error = text.replace(old, new).parse::<Policies>().unwrap_err();
-            let expected = format!("`{at}` is not as expected");
+            let expected = format!(": cannot read `{at}`");
             assert!(error.to_string().ends_with(&expected), "{error}");
         }
     }
