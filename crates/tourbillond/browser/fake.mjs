@@ -363,7 +363,8 @@ export async function start() {
     }
     if (act === 'pause') {
       if (Date.parse(body.until) <= now()) {
-        throw refusal(422, '`until`: it is past', [{ field: 'until', detail: 'it is past' }]);
+        const detail = 'it must be in the future';
+        throw refusal(422, `\`until\`: ${detail}`, [{ field: 'until', detail }]);
       }
       found.paused_until = body.until;
       return { running: world.stillRunning };

@@ -150,7 +150,7 @@ test('a schedule is silent while it is paused, and calls again after the pause',
   await until.fill('2020-01-01T00:00:00');
   await dialog.getByRole('button', { name: 'Pause' }).click();
   await dialog.locator('[data-field=until][aria-invalid]:focus').waitFor();
-  await dialog.getByText('it is past', { exact: true }).waitFor();
+  await dialog.getByText('it must be in the future', { exact: true }).waitFor();
   await until.fill('2190-01-01T00:00:00');
   await dialog.getByText(/^No new run starts before .* 2190/).waitFor();
   await dialog.getByRole('button', { name: 'Pause' }).click();

@@ -997,7 +997,7 @@ test('a schedule is paused until a time, seen to be paused, and the pause is end
   await until.fill('2026-10-24T10:00:00');
   await dialog.getByRole('button', { name: 'Pause' }).press('Enter');
   await dialog.locator('[data-field=until][aria-invalid]:focus').waitFor();
-  assert.equal(await dialog.locator('#f-until-error').textContent(), 'it is past');
+  assert.equal(await dialog.locator('#f-until-error').textContent(), 'it must be in the future');
   await accessible(page, 'the dialog of a pause with a fault');
   await until.fill('');
   assert.equal(await dialog.locator('[aria-invalid]').count(), 0);

@@ -37,7 +37,7 @@ pub fn retry(policy: Option<&RetryPolicy>) -> Result<Retry, Vec<Fault>> {
         let span = model::span(text).and_then(|span| match span {
             span if span > PAUSE_MAX => Err("is longer than a day".to_owned()),
             span if span < PAUSE_MIN && policy.attempts > 1 => {
-                Err("is shorter than a second, and there is more than one attempt".to_owned())
+                Err("must be at least `1s` if `attempts` is more than 1".to_owned())
             }
             span => Ok(span),
         });

@@ -126,8 +126,8 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
     }
     match complete_within(callback) {
         Ok(Some(_)) if app.secrets.is_empty() => {
-            let why =
-                "needs one of `secrets`, which the app does not have: it lets the receiver in";
+            let why = "needs a secret, by which the receiver completes the run; the app has no \
+                       `secrets`";
             fault("complete_within", why.to_owned());
         }
         Ok(_) => {}
@@ -194,7 +194,7 @@ fn header_secret<'a>(app: &'a App, url: &Url, name: &str) -> Result<&'a HeaderSe
     let known = app.header_secrets.get(name);
     let secret = known.ok_or("names a secret that the app does not have")?;
     let is_proxied = app.proxies.of(url).is_some();
-    secret.judge(url, is_proxied).map_err(|why| format!("names a secret, but {why}"))?;
+    secret.judge(url, is_proxied).map_err(|why| format!("names a secret that {why}"))?;
     Ok(secret)
 }
 

@@ -228,7 +228,7 @@ fn check_lane(faults: &mut Faults, lane: &str, overlap: Overlap, jitter: Duratio
         faults.add("overlap", "a schedule has a lane or a queue, not both: a lane is a queue");
     }
     if jitter > Duration::ZERO {
-        faults.add("jitter", "it delays no run of a lane; leave it out");
+        faults.add("jitter", "jitter has no effect in a lane; leave it out");
     }
 }
 

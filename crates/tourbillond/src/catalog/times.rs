@@ -26,7 +26,7 @@ impl Catalog {
                 return Err(Conflict::Disabled.into());
             }
             if until <= now {
-                return Err(Error::field("until", "it is past"));
+                return Err(Error::field("until", "it must be in the future"));
             }
             let running = match self.client.pause(&row.name, until).await? {
                 ScheduleUpdate::Done { running } => running,

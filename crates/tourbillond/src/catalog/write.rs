@@ -340,11 +340,11 @@ impl<'a> Draft<'a> {
     /// Changes a one-shot, if it is as it was found.
     async fn change(&self, catalog: &Catalog, timer: &Timer, stored: &Stored) -> Result<Upsert> {
         if timer.new.retry != self.plan.retry {
-            let why = "a one-shot keeps the policy that it was made with";
+            let why = "the retry policy of a one-shot cannot be changed";
             return Err(Error::field("retry", why));
         }
         if timer.new.lane != self.lane() {
-            return Err(Error::field("lane", "a one-shot keeps the lane that it was made in"));
+            return Err(Error::field("lane", "the lane of a one-shot cannot be changed"));
         }
         let (due, payload) = (due(stored), payload(stored)?);
         if (timer.new.scheduled_for, &timer.new.payload) == (due, &payload) {

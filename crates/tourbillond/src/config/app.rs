@@ -102,12 +102,13 @@ impl Token {
         let named = known.by_hash.insert(*hash, name.clone());
         if let Some(other) = named.filter(|other| *other != name) {
             return Err(format!(
-                "a token has the names `{other}` and `{name}`: the audit log could not tell which"
+                "the names `{other}` and `{name}` have the same token, so the audit log could not \
+                 tell them apart"
             ));
         }
         match known.by_name.insert(name.clone(), *hash) {
             Some(other) if other != *hash => Err(format!(
-                "two tokens have the name `{name}`: the audit log could not tell which"
+                "two tokens have the name `{name}`, so the audit log could not tell them apart"
             )),
             _ => Ok(()),
         }
@@ -191,17 +192,17 @@ impl HeaderSecret {
     ///
     /// # Errors
     ///
-    /// The reason why not, for people to read.
+    /// The reason why not: the end of a sentence about the secret, for people to read.
     pub(crate) fn judge(&self, url: &url::Url, is_proxied: bool) -> Result<(), &'static str> {
-        let host = url.host().ok_or("the URL has no host")?;
         let port = url.port_or_known_default();
-        if !self.hosts.iter().any(|known| known.has(&host, port)) {
-            return Err("it is for other hosts");
-        }
+        let Some(host) = url.host().filter(|host| self.hosts.iter().any(|own| own.has(host, port)))
+        else {
+            return Err("may not be sent to this host");
+        };
         match url.scheme() {
             "https" => Ok(()),
             _ if self.plain_http || (is_local(&host) && !is_proxied) => Ok(()),
-            _ => Err("it is sent by https alone"),
+            _ => Err("is sent over https only"),
         }
     }
 

@@ -249,7 +249,7 @@ fn a_secret_that_leaves_the_host_by_a_proxy_needs_tls() {
         (check(&app, &callback).map_err(|faults| faults[0].1.clone()), built)
     };
     assert_eq!(faults_of("localhost"), (Ok(()), Ok(())));
-    let why = "names a secret, but it is sent by https alone".to_owned();
+    let why = "names a secret that is sent over https only".to_owned();
     assert_eq!(faults_of(""), (Err(why.clone()), Err(format!("header X-A {why}"))));
 }
 
