@@ -486,7 +486,7 @@ async fn in_time<T>(
     Err(match caller.leave() {
         Left::Sent => StoreError::new(late, format!("sent, and not answered within {deadline:?}")),
         Left::Unsent => {
-            let why = format!("not sent within {deadline:?}: others were before it");
+            let why = format!("not sent within {deadline:?}: the calls before it took too long");
             StoreError::new(StoreErrorKind::Unavailable, why)
         }
     })

@@ -323,7 +323,7 @@ pub(super) fn attempt<T>(mut change: impl FnMut() -> Result<Tried<T>>) -> Result
             Ok(Tried::Further) => (conflicts, is_begun) = (0, true),
             Ok(Tried::Stale) if stale < TRIES => stale += 1,
             Ok(Tried::Stale) => {
-                let why = "others change the schedule all the time";
+                let why = "others changed the schedule at every try; try again";
                 return Err(judged(is_begun, StoreError::new(StoreErrorKind::Conflict, why)));
             }
             Err(error) if error.kind() == StoreErrorKind::Conflict && conflicts + 1 < CONFLICTS => {

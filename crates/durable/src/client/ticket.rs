@@ -84,7 +84,7 @@ impl<'a> Attended<'a> {
         work: impl FnOnce(&mut dyn Store) -> Result<T>,
     ) -> Result<T> {
         if !self.callers.iter().any(Ticket::send) {
-            return Err(StoreError::new(StoreErrorKind::Unavailable, "its caller has left"));
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "the caller stopped waiting"));
         }
         work(self.store)
     }

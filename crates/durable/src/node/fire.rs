@@ -347,9 +347,9 @@ pub enum EndError {
 impl fmt::Display for EndError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Fenced => "the attempt was not this node's any more",
+            Self::Fenced => "the attempt no longer belongs to this node",
             Self::Refused => "the store refused the end of the attempt",
-            Self::Stopped => "the engine ended first",
+            Self::Stopped => "the engine ended before the store answered",
         })
     }
 }

@@ -144,9 +144,9 @@ impl Own {
             (_, Some(Roots::File(file))) => Trust::Signed(file),
             (_, Some(Roots::System)) => {
                 // Anybody can have a certificate from a public authority, for a name of their own.
-                return invalid("`sslrootcert=system` takes `sslmode=verify-full`");
+                return invalid("`sslrootcert=system` needs `sslmode=verify-full`");
             }
-            ("verify-ca", None) => return invalid("`sslmode=verify-ca` takes `sslrootcert`"),
+            ("verify-ca", None) => return invalid("`sslmode=verify-ca` needs `sslrootcert`"),
             (_, None) => Trust::Anyone,
         };
         let identity = match (self.certificate, self.key) {

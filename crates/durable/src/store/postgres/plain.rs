@@ -14,6 +14,6 @@ pub(super) fn connector(encryption: &Encryption) -> Result<Connector> {
     if encryption.is_optional {
         return Ok(NoTls);
     }
-    let why = "the address demands encryption, which takes the feature `tls`";
+    let why = "the address demands encryption, which needs the feature `tls`";
     Err(StoreError::new(StoreErrorKind::Invalid, why))
 }
