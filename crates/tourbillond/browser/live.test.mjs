@@ -281,7 +281,7 @@ test('a credential is sent, and never shown once it is given', async () => {
   await page.getByLabel('URL').fill('http://127.0.0.2:1/');
   await page.getByLabel('Headers with a secret').fill('');
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByText('is kept only for the scheme, host and port').first().waitFor();
+  await page.getByText('kept only for the same scheme, host and port').first().waitFor();
   await close(page, [/422/]);
 });
 

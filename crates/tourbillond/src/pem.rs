@@ -55,7 +55,7 @@ pub(crate) fn system() -> RootCertStore {
 pub(crate) fn add_authorities(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
     for (number, authority) in (1..).zip(certificates(path)?) {
         roots.add(authority).map_err(|error| {
-            wrong(path, &format_args!("certificate {number} is of no authority: {error}"))
+            wrong(path, &format_args!("certificate {number} cannot serve as an authority: {error}"))
         })?;
     }
     Ok(())

@@ -196,7 +196,7 @@ pub(crate) async fn list(
         let Some(its) = row.and_then(|found| Its::new(home, found)) else { continue };
         if left.is_none() {
             // Fewer would be taken for all.
-            let why = format!("so many have more than {PAGE} bytes: ask for fewer");
+            let why = format!("so many timers take more than {PAGE} bytes: ask for fewer");
             return Err(Problem::field("pageSize", why).into());
         }
         left.take(its.found.size());

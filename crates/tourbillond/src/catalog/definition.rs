@@ -348,7 +348,7 @@ fn unbounded(faults: &mut Faults, when: &When) -> Option<Times> {
 /// are no keys, as clients take them out of a path.
 pub(super) fn check_key(key: &str) -> std::result::Result<(), String> {
     if matches!(key, "." | "..") {
-        return Err("`.` and `..` are no keys, as a path cannot have them".to_owned());
+        return Err("`.` and `..` cannot be keys: clients drop them from a path".to_owned());
     }
     match is_key(key) {
         true => Ok(()),

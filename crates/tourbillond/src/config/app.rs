@@ -214,14 +214,14 @@ impl HeaderSecret {
         let why = if name.is_empty() || name.len() > SECRET_NAME_MAX || !name.bytes().all(is_name) {
             format!("a name has 1 to {SECRET_NAME_MAX} characters of `A-Z a-z 0-9 - _ .`")
         } else if self.value.is_some() == self.oauth.is_some() {
-            "it has either `value` or `oauth`".to_owned()
+            "it needs either `value` or `oauth`, not both".to_owned()
         } else if let Some(Err(why)) = self.oauth.as_ref().map(OAuth::check) {
             why.to_owned()
         } else if self.value.as_ref().is_some_and(|Secret(value)| !is_text(value)) {
             let (least, most) = (SECRET_LEN.start(), SECRET_LEN.end());
             format!("`value` does not have {least} to {most} characters of visible ASCII")
         } else if self.hosts.is_empty() {
-            "`hosts` names no host that it may be sent to".to_owned()
+            "`hosts` is empty; list the hosts that the secret may be sent to".to_owned()
         } else {
             return Ok(());
         };

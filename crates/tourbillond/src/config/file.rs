@@ -123,7 +123,7 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
             config.apps.entry(name.to_owned()).or_insert_with(App::open);
         }
     } else if let Some(name) = flags.app.first() {
-        let why = "a service with tokens has its apps in the file: add it there".to_owned();
+        let why = "with tokens, apps come from the file: add this app there".to_owned();
         return Err(wrong(&format!("--app {name}"), why));
     }
     if let Some(name) = config.xtimer_app.as_ref().filter(|name| !config.apps.contains_key(*name)) {

@@ -319,11 +319,11 @@ fn authorities_and_client_certificates_are_read_and_what_is_wrong_is_named() {
         (ca("none.pem"), "`apps.a`: `ca`: DIR/none.pem: "),
         (ca("empty"), "DIR/empty: it has no certificate"),
         (ca("one.key"), "DIR/one.key: it has no certificate"),
-        (ca("nonsense.pem"), "DIR/nonsense.pem: certificate 1 is of no authority: "),
+        (ca("nonsense.pem"), "DIR/nonsense.pem: certificate 1 cannot serve as an authority: "),
         ("[apps.a]\nca_only = true".to_owned(), "`ca_only` needs a `ca`"),
         (identified(&at, "other.key", "'h'"), "DIR/other.key is not the key of DIR/one.pem"),
         (identified(&at, "one.pem", "'h'"), "`client_certificates`: DIR/one.pem: it has no key"),
-        (identified(&at, "one.key", ""), "`hosts` names no host"),
+        (identified(&at, "one.key", ""), "`hosts` is empty; list"),
     ] {
         let refused = refused(&wrong);
         assert!(refused.contains(&why.replace("DIR", &at)), "{wrong}: {refused}");

@@ -105,7 +105,8 @@ fn identified(
     let ClientCertificate { certificate, key, hosts } = own;
     if hosts.is_empty() {
         let file = certificate.display();
-        return Err(wrong(format!("{file}: `hosts` names no host that it may be shown to")));
+        let why = "`hosts` is empty; list the hosts that the certificate may be shown to";
+        return Err(wrong(format!("{file}: {why}")));
     }
     let chain = pem::certificates(certificate).map_err(wrong)?;
     let private = pem::key(key).map_err(wrong)?;

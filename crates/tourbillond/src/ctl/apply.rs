@@ -49,7 +49,7 @@ impl Wanted {
         for (key, definition) in &wanted.schedules {
             if matches!(definition.when, When::After(_)) {
                 // It would mean another time whenever the file is applied.
-                return Err(format!("`{key}`: a file says `at`, not `after`"));
+                return Err(format!("`{key}`: give the time as `at`, not `after`"));
             }
         }
         Ok(wanted)

@@ -72,7 +72,8 @@ pub(super) fn read(
     let mut faults: String = table.never.iter().map(|fault| format!("{fault}\n")).collect();
     for job in table.jobs {
         let Some(cron) = job.when else {
-            let _ = writeln!(faults, "{}: `@reboot` is no time", job.line);
+            let why = "`@reboot` cannot be imported, because it names no time";
+            let _ = writeln!(faults, "{}: {why}", job.line);
             continue;
         };
         let lost = job.variables.iter().map(|(name, _)| &**name);
@@ -80,7 +81,8 @@ pub(super) fn read(
             lost.filter(|name| !matches!(*name, "CRON_TZ" | "SHELL" | "PATH" | "MAILTO"));
         if let Some(name) = lost.next() {
             let name = super::show::visible(name);
-            let _ = writeln!(faults, "{}: a callback has no variable `{name}`", job.line);
+            let why = "cannot be imported, because a callback has none";
+            let _ = writeln!(faults, "{}: the variable `{name}` {why}", job.line);
             continue;
         }
         let line = job.line.to_string();

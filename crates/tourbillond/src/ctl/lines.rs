@@ -106,7 +106,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Wanted, String> {
     let mut end = None;
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         if end.is_some() {
-            return Err(format!("line {number}: it follows the last line, which has `end`"));
+            return Err(format!("line {number}: nothing may follow the line with `end`"));
         }
         if let Ok(last) = serde_json::from_str::<End>(line) {
             end = Some(last.end);
@@ -114,16 +114,16 @@ pub(super) fn parse(text: &[u8]) -> Result<Wanted, String> {
         }
         let (key, definition) = read(line).map_err(|why| format!("line {number}: {why}"))?;
         if schedules.insert(key, definition).is_some() {
-            return Err(format!("line {number}: its key is that of an earlier line"));
+            return Err(format!("line {number}: an earlier line has the same key"));
         }
     }
     match (end, schedules.len()) {
         (Some(end), count) if end == count => Ok(Wanted { schedules }),
         (Some(end), count) => {
-            Err(format!("its last line counts {end} schedules, and it has {count}"))
+            Err(format!("the last line counts {end} schedules, but {count} are there"))
         }
         (None, count) => Err(format!(
-            "it may be cut: its last line is not `{{\"end\":{count}}}`, as `export` ends"
+            "the lines may be cut short, without `{{\"end\":{count}}}` at their end: export again"
         )),
     }
 }
@@ -146,7 +146,7 @@ fn read(line: &str) -> Result<(String, Definition), String> {
         serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())?;
     match definition.when {
         // It would mean another time whenever it is imported.
-        When::After(_) => Err("a line says `at`, not `after`".to_owned()),
+        When::After(_) => Err("give the time as `at`, not `after`".to_owned()),
         _ => Ok((key, definition)),
     }
 }

@@ -217,11 +217,11 @@ fn lines_are_refused_with_their_number() {
     assert_eq!(lines::parse(whole.as_bytes()).unwrap().schedules.len(), 1);
     assert!(lines::parse(b"{\"end\":0}\n").unwrap().schedules.is_empty());
     for cut in ["", "\n", line] {
-        assert!(refused(cut.to_owned()).starts_with("it may be cut"), "{cut}");
+        assert!(refused(cut.to_owned()).starts_with("the lines may be cut short"), "{cut}");
     }
-    assert!(refused(format!("{line}\n{{\"end\":2}}")).starts_with("its last line counts 2"));
-    assert!(refused(format!("{{\"end\":0}}\n{line}")).starts_with("line 2: it follows"));
-    assert!(refused(format!("{line}\n{line}")).starts_with("line 2: its key"));
+    assert!(refused(format!("{line}\n{{\"end\":2}}")).starts_with("the last line counts 2"));
+    assert!(refused(format!("{{\"end\":0}}\n{line}")).starts_with("line 2: nothing may follow"));
+    assert!(refused(format!("{line}\n{line}")).starts_with("line 2: an earlier line has"));
     assert!(refused(line.replace("every", "after")).contains("`at`, not `after`"));
     assert!(refused(line.replace("\"key\"", "\"name\"")).starts_with("line 1: it has no `key`"));
     assert!(refused(line.replace("url", "uri")).contains("uri"));
@@ -302,9 +302,9 @@ fn a_crontab_with_faults_makes_nothing() {
     let never = crontab::read(b"@daily a b\n0 0 31 2 * a b\n", Whose::System, "UTC", "", "h");
     assert!(never.unwrap_err().starts_with("2:5: day of month: `31 2` never comes\n"));
     let faults = crontab::read(b"@reboot a b\n", Whose::System, "UTC", "", "h").unwrap_err();
-    assert_eq!(faults, "1: `@reboot` is no time\n");
+    assert_eq!(faults, "1: `@reboot` cannot be imported, because it names no time\n");
     let faults = crontab::read(b"A=b\n@daily a\n", Whose::User, "UTC", "", "h").unwrap_err();
-    assert_eq!(faults, "2: a callback has no variable `A`\n");
+    assert_eq!(faults, "2: the variable `A` cannot be imported, because a callback has none\n");
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn understood(shared: &Arc<Shared>, fire: Fire, now: Instant) -> Option<Job> {
                 started: model::rfc3339(fire.claimed()),
                 ms: 0,
                 status: None,
-                error: Some(format!("not understood: {why}")),
+                error: Some(format!("this node cannot read the definition: {why}")),
                 answer: String::new(),
                 request: None,
                 headers: BTreeMap::new(),

@@ -66,11 +66,12 @@ pub(super) async fn tunnel(stream: &mut TcpStream, proxy: &Proxy, target: &str) 
             break end + 4;
         }
         if head.len() >= HEAD_MAX {
-            return Err(ProxyFault::error(proxy, "has no end of its answer to CONNECT"));
+            let why = format!("the answer to CONNECT is longer than {HEAD_MAX} bytes");
+            return Err(ProxyFault::error(proxy, why));
         }
         if stream.read_buf(&mut head).await? == 0 {
             return Err(io::Error::other(format!(
-                "the proxy {proxy} has no whole answer to CONNECT {target}"
+                "the proxy {proxy} hung up before its answer to CONNECT {target} was whole"
             )));
         }
     };
@@ -78,7 +79,7 @@ pub(super) async fn tunnel(stream: &mut TcpStream, proxy: &Proxy, target: &str) 
         Some(200..=299) if head.len() == end => Ok(()),
         // Neither TLS nor HTTP begins with the other side. It may be the receiver that does.
         Some(200..=299) => Err(io::Error::other(format!(
-            "more than an answer to CONNECT {target} came by the proxy {proxy}"
+            "the proxy {proxy} sent more than an answer to CONNECT {target}"
         ))),
         Some(407) => Err(ProxyFault::refused(proxy)),
         Some(status) => Err(io::Error::other(format!(

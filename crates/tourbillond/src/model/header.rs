@@ -175,9 +175,9 @@ fn keep(
                 continue;
             }
             Some(_) => {
-                "is kept only for the scheme, host and port that it was given for: give it anew"
+                "is masked, and kept only for the same scheme, host and port: give the value again"
             }
-            None => "has no value yet that could be kept: give one",
+            None => "is masked, but no value is stored: give one",
         };
         faults.push((format!("{part}.headers.{name}"), why.to_owned()));
     }

@@ -113,7 +113,7 @@ impl<'de> Deserialize<'de> for When {
             (None, Some(every), None, None) => Ok(Self::Every(EveryWhen { every, anchor, bounds })),
             (None, None, Some(at), None) => Ok(Self::At(AtWhen { at })),
             (None, None, None, Some(after)) => Ok(Self::After(AfterWhen { after })),
-            _ => Err(D::Error::custom("it has one of `cron`, `every`, `at` and `after`")),
+            _ => Err(D::Error::custom("give exactly one of `cron`, `every`, `at` and `after`")),
         }
     }
 }

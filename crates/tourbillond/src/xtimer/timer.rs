@@ -101,7 +101,8 @@ pub(super) fn home<'a>(
         }
         _ => match access.to(app, Scope::Write) {
             Err(problem) if problem.status == StatusCode::NOT_FOUND => {
-                let why = "there is no such app; with `--xtimer-app`, one keeps those of any other";
+                let why = "there is no such app; with `--xtimer-app NAME`, the app NAME has the \
+                           timers of unknown apps";
                 Err(Problem::new(StatusCode::NOT_FOUND, why))
             }
             limits => Ok((app, limits?, false)),

@@ -311,7 +311,7 @@ async fn a_payload_that_is_not_understood_fails_and_harms_no_other() {
     receiver.next().await;
     let records = records(&service, 2).await;
     let strange = records.iter().find(|record| record.name.as_deref() == Some("a/strange"));
-    assert!(strange.unwrap().detail.contains("not understood"));
+    assert!(strange.unwrap().detail.contains("cannot read the definition"));
     service.stop().await;
 }
 
@@ -491,7 +491,7 @@ async fn the_last_attempt_of_what_is_not_understood_makes_a_notice() {
     assert_eq!((call.path.as_str(), event(&call).as_str()), ("notice", "dead"));
     let body: serde_json::Value = serde_json::from_str(&call.body).unwrap();
     assert_eq!(body["key"], "strange");
-    assert!(body["error"].as_str().unwrap().starts_with("not understood"));
+    assert!(body["error"].as_str().unwrap().starts_with("this node cannot read the definition"));
     all_over(&service).await;
     // A notice of a later version has none of its own.
     strange("a/later", r#"{"is_notice": true}"#).await.unwrap();

@@ -128,11 +128,11 @@ async fn what_needs_no_proxy_is_called_without_one() {
 #[tokio::test]
 async fn a_fault_of_a_proxy_is_not_the_receivers() {
     for (answer, is_fault, why) in [
-        ("", false, "has no whole answer to CONNECT 127.0.0.1:7"),
-        ("HTTP/1.1 200 Conn", false, "has no whole answer to CONNECT 127.0.0.1:7"),
+        ("", false, "hung up before its answer to CONNECT 127.0.0.1:7"),
+        ("HTTP/1.1 200 Conn", false, "hung up before its answer to CONNECT 127.0.0.1:7"),
         ("SSH-2.0-OpenSSH_9.6\r\n\r\n", true, "something else than HTTP"),
         ("HTTP/1.1 407 No\r\n\r\n", true, "user or password"),
-        ("HTTP/1.1 200 Connected\r\n\r\nmore", false, "more than an answer"),
+        ("HTTP/1.1 200 Connected\r\n\r\nmore", false, "sent more than an answer"),
         ("HTTP/1.1 403 No\r\n\r\n", false, "answered 403 to CONNECT 127.0.0.1:7"),
         ("HTTP/1.1 503 No\r\n\r\n", false, "answered 503 to CONNECT 127.0.0.1:7"),
     ] {
