@@ -14,12 +14,8 @@ const OF_CODE: [&str; 4] =
 const GENERATED: &str = "benches/RESULTS.md";
 
 /// Documents of kept runs, and of other projects' figures.
-const OF_RUNS: [&str; 4] = [
-    GENERATED,
-    "crates/durable/docs/BENCHES.md",
-    "crates/tourbillond/docs/LOAD.md",
-    "crates/tourbillond/docs/FEATURES.md",
-];
+const OF_RUNS: [&str; 3] =
+    [GENERATED, "crates/durable/docs/BENCHES.md", "crates/tourbillond/docs/FEATURES.md"];
 
 /// Page with the code of programs that are run.
 const RECIPES: &str = "src/guide/recipes.md";

@@ -292,6 +292,7 @@ fn a_figure_that_is_typed_by_hand_is_found() {
     garden.plant(rule, "docs/PLATFORMS.md", "A sleep takes some 40 us.");
     garden.plant(rule, "src/guide/fork.md", "It takes 160 to\n250 ns (once).");
     garden.plant(rule, "crates/durable/docs/POSTGRES.md", "A row takes about 1,024 bytes.");
+    garden.plant(rule, "crates/tourbillond/docs/LOAD.md", "A create takes some 40 us.");
     garden.plant(None, "docs/PROOF.md", "<!-- printed by x -->\n\n| some 4 ms |\n");
     garden.plant(None, "src/guide/fork.md", "A text of 1 to 200 bytes, 30 seconds at most.");
     garden.harvest();
