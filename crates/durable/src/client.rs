@@ -48,7 +48,7 @@ pub(crate) use self::inserts::insert_all;
 use self::inserts::insert_together;
 use self::notices::Notices;
 use self::queue::{Notifiable, Queue, Role, Work};
-use self::ticket::{Attended, Caller, Left, Ticket};
+use self::ticket::{Attended, Caller, Ticket};
 use self::upserts::{Upsertion, upsert_together};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
@@ -483,12 +483,11 @@ async fn in_time<T>(
     if let Ok(answer) = tourbillon::timeout(deadline, answer.recv()).await {
         return answer.unwrap_or_else(|_| Err(ended()));
     }
-    Err(match caller.leave() {
-        Left::Sent => StoreError::new(late, format!("sent, and not answered within {deadline:?}")),
-        Left::Unsent => {
-            let why = format!("not sent within {deadline:?}: the calls before it took too long");
-            StoreError::new(StoreErrorKind::Unavailable, why)
-        }
+    Err(if caller.leave() {
+        StoreError::new(late, format!("sent, and not answered within {deadline:?}"))
+    } else {
+        let why = format!("not sent within {deadline:?}: the calls before it took too long");
+        StoreError::new(StoreErrorKind::Unavailable, why)
     })
 }
 

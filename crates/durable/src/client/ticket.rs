@@ -23,15 +23,6 @@ const LEFT: u8 = 2;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ticket(Arc<AtomicU8>);
 
-/// State of a call when its caller left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
-    /// The call was never sent, and is not.
-    Unsent,
-    /// The call was sent.
-    Sent,
-}
-
 impl Ticket {
     /// Marks the call as sent, unless its caller has left. Returns whether it may be sent.
     pub(super) fn send(&self) -> bool {
@@ -51,13 +42,10 @@ impl Caller {
         Self(ticket)
     }
 
-    /// Waits no longer. Returns whether the call was sent before.
-    pub(super) fn leave(&self) -> Left {
+    /// Waits no longer. Returns whether the call was sent before; if not, it never is.
+    pub(super) fn leave(&self) -> bool {
         // ORDERING: Relaxed; as in `send`.
-        match self.0.0.swap(LEFT, Ordering::Relaxed) {
-            SENT => Left::Sent,
-            _ => Left::Unsent,
-        }
+        self.0.0.swap(LEFT, Ordering::Relaxed) == SENT
     }
 }
 
