@@ -22,17 +22,17 @@ pub(super) struct Insert {
 
 /// Answer to one try of an insert.
 enum Reply {
-    Done(Box<Answer>),
+    Done(Box<InsertAnswer>),
     /// A concurrent transaction is in the way of this timer.
     Hindered(Box<NewTimer>, StoreError),
 }
 
 /// Answer to an insert: with the time and the holders of the name, if that was looked up.
-pub(super) type Answer = (Inserted, Option<(Time, Named)>);
+pub(super) type InsertAnswer = (Inserted, Option<(Time, Named)>);
 
 impl Client {
     /// Inserts as [`insist`](Self::insist) runs calls.
-    pub(super) async fn insert(&self, mut timer: NewTimer, looks: bool) -> Result<Answer> {
+    pub(super) async fn insert(&self, mut timer: NewTimer, looks: bool) -> Result<InsertAnswer> {
         let (mut tries, mut alone) = (Tries::within(self.deadline), false);
         loop {
             let (reply, answer) = async_channel::bounded(1);

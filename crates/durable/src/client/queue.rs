@@ -47,7 +47,7 @@ pub(super) enum Role {
 }
 
 /// Requests of one kind, each with its number in the order in which all came.
-type Line<T> = VecDeque<(u64, T)>;
+type Numbered<T> = VecDeque<(u64, T)>;
 
 /// Requests of all clones of a client, which its threads share.
 ///
@@ -59,7 +59,7 @@ type Line<T> = VecDeque<(u64, T)>;
 /// connection took the next write, the lost one could undo it afterwards.
 #[derive(Default)]
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Notified when the writer may have work, and when the queue is closed.
     for_writer: Condvar,
     /// Notified when a reader may have work, and when the queue is closed.
@@ -67,17 +67,17 @@ pub(super) struct Queue {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     /// Number of the next request.
     next: u64,
-    writes: Line<Call>,
-    inserts: Line<Insert>,
+    writes: Numbered<Call>,
+    inserts: Numbered<Insert>,
     /// Inserts that go alone.
-    hindered: Line<Insert>,
-    upserts: Line<Upsertion>,
-    reads: Line<Call>,
-    lookups: Line<Lookup>,
-    confirms: Line<Confirm>,
+    hindered: Numbered<Insert>,
+    upserts: Numbered<Upsertion>,
+    reads: Numbered<Call>,
+    lookups: Numbered<Lookup>,
+    confirms: Numbered<Confirm>,
     notices: Vec<Notifiable>,
     writers: Crew,
     readers: Crew,
@@ -95,13 +95,13 @@ struct Crew {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a request for a thread of the role, by `push`, which receives its number. If no thread
     /// is left for it, the request is dropped, and its reply with it.
-    fn add(&self, role: Role, push: impl FnOnce(&mut State, u64)) {
+    fn add(&self, role: Role, push: impl FnOnce(&mut QueueState, u64)) {
         let mut state = self.lock();
         let Some(role) = state.stand_in(role) else { return };
         let number = state.next;
@@ -174,7 +174,7 @@ impl Queue {
     pub(super) fn leave(&self, role: Role) {
         let mut state = self.lock();
         state.crew(role).threads -= 1;
-        let mut left = State::default();
+        let mut left = QueueState::default();
         for role in [Role::Writer, Role::Reader] {
             if state.stand_in(role).is_none() {
                 state.hand_over(role, &mut left);
@@ -210,7 +210,7 @@ impl Queue {
     }
 }
 
-impl State {
+impl QueueState {
     fn crew(&mut self, role: Role) -> &mut Crew {
         match role {
             Role::Writer => &mut self.writers,
@@ -246,10 +246,10 @@ impl State {
     }
 
     fn take(&mut self, role: Role) -> Option<Work> {
-        fn first<T>(line: &Line<T>, is_taken: bool) -> u64 {
+        fn first<T>(line: &Numbered<T>, is_taken: bool) -> u64 {
             line.front().filter(|_| is_taken).map_or(u64::MAX, |(number, _)| *number)
         }
-        fn take<T>(line: &mut Line<T>) -> Vec<T> {
+        fn take<T>(line: &mut Numbered<T>) -> Vec<T> {
             let count = line.len().min(BATCH);
             line.drain(..count).map(|(_, request)| request).collect()
         }
