@@ -31,13 +31,13 @@ use crate::{metrics, page, xtimer};
     servers((url = "/", description = "The service that this document comes from.")),
     security(("token" = [])),
     components(schemas(Run, Problem)),
-    modifiers(&Token),
+    modifiers(&TokenScheme),
 )]
 struct Document;
 
-struct Token;
+struct TokenScheme;
 
-impl utoipa::Modify for Token {
+impl utoipa::Modify for TokenScheme {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
         let components = document.components.get_or_insert_default();

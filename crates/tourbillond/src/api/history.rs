@@ -24,7 +24,7 @@ const BUCKETS: u32 = 24;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Asked {
+pub(crate) struct HistoryParams {
     /// Start of the first part, RFC 3339; 24 hours before the end by default.
     since: Option<String>,
     /// End of the last part, RFC 3339; now by default.
@@ -42,14 +42,14 @@ pub(crate) struct Asked {
 #[utoipa::path(
     get, path = "/v1/apps/{app}/history", tag = "runs",
     operation_id = "get_history",
-    params(OfApp, Asked),
+    params(OfApp, HistoryParams),
     responses((status = 200, body = History, description = "The numbers of runs."), Failure),
 )]
 pub(crate) async fn get(
     State(service): State<Arc<Service>>,
     Path(OfApp { app }): Path<OfApp>,
     access: Access,
-    Params(asked): Params<Asked>,
+    Params(asked): Params<HistoryParams>,
 ) -> Result<axum::Json<History>, Problem> {
     access.to(&app, Scope::Read)?;
     let buckets = asked.buckets.unwrap_or(BUCKETS);

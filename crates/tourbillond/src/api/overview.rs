@@ -31,7 +31,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Asked {
+pub(crate) struct OverviewParams {
     /// App to count; by default all apps that the token may read.
     app: Option<String>,
 }
@@ -52,7 +52,7 @@ impl Access {
 #[utoipa::path(
     get, path = "/v1/overview", tag = "overview",
     operation_id = "get_overview",
-    params(Asked),
+    params(OverviewParams),
     responses(
         (status = 200, body = Overview, description = "The overview of this moment."),
         Failure,
@@ -61,7 +61,7 @@ impl Access {
 pub(crate) async fn get(
     State(service): State<Arc<Service>>,
     access: Access,
-    Params(asked): Params<Asked>,
+    Params(asked): Params<OverviewParams>,
 ) -> Result<axum::Json<Overview>, Problem> {
     let apps = access.asked(asked.app)?;
     let overview = service.catalog.overview(&apps).await?;
@@ -77,7 +77,7 @@ pub(crate) async fn get(
 #[utoipa::path(
     get, path = "/v1/live", tag = "overview",
     operation_id = "follow",
-    params(Asked),
+    params(OverviewParams),
     responses(
         (status = 200, body = String, content_type = "text/event-stream",
             description = "The events, until the service stops or reads its
@@ -88,7 +88,7 @@ pub(crate) async fn get(
 pub(crate) async fn live(
     State(service): State<Arc<Service>>,
     access: Access,
-    Params(asked): Params<Asked>,
+    Params(asked): Params<OverviewParams>,
 ) -> Result<Response, Problem> {
     let apps = access.asked(asked.app)?;
     let Ok(permit) = Arc::clone(&service.live).try_acquire_owned() else {

@@ -23,7 +23,7 @@ const COUNT: u32 = 10;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Asked {
+pub(crate) struct PreviewParams {
     /// Number of occurrences: 10 by default, 1000 at most.
     count: Option<u32>,
     /// Time after which occurrences are listed, RFC 3339; now by default.
@@ -48,7 +48,7 @@ pub(crate) struct Preview {
     operation_id = "preview_schedule",
     params(
         OfSchedule,
-        Asked,
+        PreviewParams,
     ),
     responses(
         (status = 200, body = Occurrences, description = "The occurrences, in order."),
@@ -59,7 +59,7 @@ pub(crate) async fn kept(
     State(service): State<Arc<Service>>,
     Path(OfSchedule { app, key }): Path<OfSchedule>,
     access: Access,
-    Params(asked): Params<Asked>,
+    Params(asked): Params<PreviewParams>,
 ) -> Result<axum::Json<Occurrences>, Problem> {
     access.to(&app, Scope::Read)?;
     let (count, from) = (number(asked.count)?, time("from", asked.from)?);

@@ -63,7 +63,7 @@ pub(crate) struct NewSchedule {
     post, path = "/v1/apps/{app}/schedules", tag = "schedules",
     operation_id = "create_schedule",
     params(
-        OfApp, Asked,
+        OfApp, CheckOnly,
         ("If-Match" = Option<String>, Header,
             description = "Version that the schedule has to have, as `ETag` has it."),
     ),
@@ -83,7 +83,7 @@ pub(crate) async fn create(
     State(service): State<Arc<Service>>,
     Path(OfApp { app }): Path<OfApp>,
     access: Access,
-    Params(Asked { check }): Params<Asked>,
+    Params(CheckOnly { check }): Params<CheckOnly>,
     headers: HeaderMap,
     Json(mut body): Json<serde_json::Map<String, serde_json::Value>>,
 ) -> Result<Response, Problem> {
@@ -114,7 +114,7 @@ pub(crate) async fn create(
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Asked {
+pub(crate) struct CheckOnly {
     /// True to check the definition alone: all fields that are wrong are named, and nothing is
     /// changed.
     check: Option<bool>,
@@ -240,7 +240,7 @@ pub(crate) async fn get(
     put, path = "/v1/apps/{app}/schedules/{key}", tag = "schedules",
     operation_id = "put_schedule",
     params(
-        OfSchedule, Asked,
+        OfSchedule, CheckOnly,
         ("If-Match" = Option<String>, Header,
             description = "Version to replace, as `ETag` has it."),
     ),
@@ -258,7 +258,7 @@ pub(crate) async fn put(
     State(service): State<Arc<Service>>,
     Path(OfSchedule { app, key }): Path<OfSchedule>,
     access: Access,
-    Params(Asked { check }): Params<Asked>,
+    Params(CheckOnly { check }): Params<CheckOnly>,
     headers: HeaderMap,
     Json(definition): Json<Definition>,
 ) -> Result<Response, Problem> {
