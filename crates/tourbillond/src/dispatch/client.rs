@@ -15,7 +15,7 @@ use tracing::debug;
 use url::Url;
 
 use super::connect::{Connector, Shortage, Steps, millis};
-use super::pool::{Line, Pool, Unanswered};
+use super::pool::{Connection, Pool, Unanswered};
 use super::proxy::ProxyFault;
 use super::reach::CONNECT_ONE;
 use crate::callback::{Answer, IDEMPOTENCY_KEY};
@@ -131,8 +131,8 @@ impl Client {
         let (start, steps) = (self.timer.now(), Arc::<Steps>::default());
         let answer = async {
             let (url, request) = self.addressed(request)?;
-            let (answer, line) = self.answered(&url, request, &steps).await?;
-            let own = Some(line.steps()).filter(|used| Arc::ptr_eq(used, &steps));
+            let (answer, connection) = self.answered(&url, request, &steps).await?;
+            let own = Some(connection.steps()).filter(|used| Arc::ptr_eq(used, &steps));
             let since = own.and_then(|own| own.made()).unwrap_or(start);
             let first_byte = millis(self.timer.now().duration_since(since));
             let made = own.map(|own| own.timing()).unwrap_or_default();
@@ -140,7 +140,7 @@ impl Client {
             let (head, rest) = answer.into_parts();
             let (body, is_whole) = beginning(rest, kept).await?;
             if is_whole {
-                self.pool.keep(origin(&url), line);
+                self.pool.keep(origin(&url), connection);
             }
             Ok(Answer { status: head.status, headers: head.headers, body })
         };
@@ -203,16 +203,16 @@ impl Client {
         url: &Url,
         request: Request<Full<Bytes>>,
         steps: &Arc<Steps>,
-    ) -> Result<(Response<Incoming>, Line), Lack> {
-        let mut line = match self.pool.take(&origin(url)) {
-            Some(line) => line,
+    ) -> Result<(Response<Incoming>, Connection), Lack> {
+        let mut connection = match self.pool.take(&origin(url)) {
+            Some(connection) => connection,
             None => self.connected(url, steps).await?,
         };
-        let is_kept = !Arc::ptr_eq(line.steps(), steps);
+        let is_kept = !Arc::ptr_eq(connection.steps(), steps);
         let has_key = request.headers().contains_key(IDEMPOTENCY_KEY);
         let again = (is_kept && has_key).then(|| request.clone());
-        let request = match line.send(request).await {
-            Ok(answer) => return Ok((answer, line)),
+        let request = match connection.send(request).await {
+            Ok(answer) => return Ok((answer, connection)),
             Err(Unanswered { unsent, why, is_silent }) => {
                 let again = unsent.map(|unsent| *unsent).or(again.filter(|_| is_silent));
                 let again = again.ok_or_else(|| Lack::of(&why))?;
@@ -220,16 +220,16 @@ impl Client {
                 again
             }
         };
-        let mut line = self.connected(url, steps).await?;
-        match line.send(request).await {
-            Ok(answer) => Ok((answer, line)),
+        let mut connection = self.connected(url, steps).await?;
+        match connection.send(request).await {
+            Ok(answer) => Ok((answer, connection)),
             Err(unanswered) => Err(Lack::of(&unanswered.why)),
         }
     }
 
-    async fn connected(&self, url: &Url, steps: &Arc<Steps>) -> Result<Line, Lack> {
+    async fn connected(&self, url: &Url, steps: &Arc<Steps>) -> Result<Connection, Lack> {
         let stream = self.connector.connect(url, steps).await.map_err(|error| Lack::of(&error))?;
-        Line::open(stream, steps.clone()).await.map_err(|error| Lack::of(&error))
+        Connection::open(stream, steps.clone()).await.map_err(|error| Lack::of(&error))
     }
 }
 

@@ -28,7 +28,7 @@ const HEADERS_MAX: usize = HEAD_MAX / 3;
 
 /// A connection by HTTP/1.1 that is used for one request at a time.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     /// Steps that made it.
     steps: Arc<Steps>,
@@ -44,7 +44,7 @@ pub(super) struct Unanswered {
     pub(super) is_silent: bool,
 }
 
-impl Line {
+impl Connection {
     /// Speaks HTTP on a connection.
     pub(super) async fn open(stream: Stream, steps: Arc<Steps>) -> hyper::Result<Self> {
         let mut builder = Builder::new();
@@ -90,7 +90,7 @@ pub(super) struct Pool {
 #[derive(Debug, Default)]
 struct Kept {
     /// Connections of each origin, and when they became idle; the latest last.
-    lines: HashMap<String, Vec<(Line, Instant)>>,
+    connections: HashMap<String, Vec<(Connection, Instant)>>,
     /// True while a task closes connections that are idle for too long.
     is_tidied: bool,
 }
@@ -101,39 +101,39 @@ impl Pool {
     }
 
     /// Takes the connection to an origin that was used last.
-    pub(super) fn take(&self, origin: &str) -> Option<Line> {
+    pub(super) fn take(&self, origin: &str) -> Option<Connection> {
         let now = self.timer.now();
         let mut kept = self.kept();
-        let lines = kept.lines.get_mut(origin)?;
-        while let Some((line, since)) = lines.pop() {
-            if line.is_good(now) && now.saturating_duration_since(since) < IDLE {
-                return Some(line);
+        let connections = kept.connections.get_mut(origin)?;
+        while let Some((connection, since)) = connections.pop() {
+            if connection.is_good(now) && now.saturating_duration_since(since) < IDLE {
+                return Some(connection);
             }
         }
-        kept.lines.remove(origin);
+        kept.connections.remove(origin);
         None
     }
 
     /// Keeps a connection once it is ready for another request.
-    pub(super) fn keep(self: &Arc<Self>, origin: String, mut line: Line) {
-        if line.sender.is_ready() {
-            return self.put(origin, line);
+    pub(super) fn keep(self: &Arc<Self>, origin: String, mut connection: Connection) {
+        if connection.sender.is_ready() {
+            return self.put(origin, connection);
         }
         let pool = Arc::downgrade(self);
         tokio::spawn(async move {
-            if let (Ok(()), Some(pool)) = (line.sender.ready().await, pool.upgrade()) {
-                pool.put(origin, line);
+            if let (Ok(()), Some(pool)) = (connection.sender.ready().await, pool.upgrade()) {
+                pool.put(origin, connection);
             }
         });
     }
 
-    fn put(self: &Arc<Self>, origin: String, line: Line) {
+    fn put(self: &Arc<Self>, origin: String, connection: Connection) {
         let now = self.timer.now();
-        if !line.is_good(now) {
+        if !connection.is_good(now) {
             return;
         }
         let mut kept = self.kept();
-        kept.lines.entry(origin).or_default().push((line, now));
+        kept.connections.entry(origin).or_default().push((connection, now));
         if !std::mem::replace(&mut kept.is_tidied, true) {
             tokio::spawn(tidy(Arc::downgrade(self), self.timer.clone()));
         }
@@ -143,13 +143,13 @@ impl Pool {
     fn tidy(&self) -> bool {
         let now = self.timer.now();
         let mut kept = self.kept();
-        kept.lines.retain(|_, lines| {
-            lines.retain(|(line, since)| {
-                line.is_good(now) && now.saturating_duration_since(*since) < IDLE
+        kept.connections.retain(|_, connections| {
+            connections.retain(|(connection, since)| {
+                connection.is_good(now) && now.saturating_duration_since(*since) < IDLE
             });
-            !lines.is_empty()
+            !connections.is_empty()
         });
-        kept.is_tidied = !kept.lines.is_empty();
+        kept.is_tidied = !kept.connections.is_empty();
         kept.is_tidied
     }
 

@@ -41,7 +41,7 @@ const ERROR_MAX: usize = 60;
 
 /// A token, as a header's value.
 #[derive(Clone)]
-struct Token {
+struct FetchedToken {
     value: String,
     /// Time of the next fetch.
     renew: Instant,
@@ -51,15 +51,15 @@ struct Token {
 
 /// State of a token.
 #[derive(Default)]
-struct Known {
-    token: Option<Token>,
+struct TokenState {
+    token: Option<FetchedToken>,
     /// Error of the last fetch, if it failed.
     error: Option<Lack>,
     /// Time until which nothing is fetched: after an error, and after a token that was refused.
     pause: Option<Instant>,
 }
 
-impl Known {
+impl TokenState {
     /// Returns the token if it is good now and is not `stale`.
     fn fresh(&self, now: Instant, stale: Option<&str>) -> Option<String> {
         let token = self.token.as_ref().filter(|token| now < token.end);
@@ -95,7 +95,7 @@ pub(super) struct Tokens {
 struct Slot {
     oauth: OAuth,
     client: Client,
-    known: Mutex<Known>,
+    known: Mutex<TokenState>,
     /// Locked during a fetch. Callers without a valid token wait for it.
     fetching: Arc<sync::Mutex<()>>,
 }
@@ -172,7 +172,7 @@ impl Tokens {
                 Ok((value, life)) => {
                     let (renew, end) = (now + (life - EARLY.min(life / 2)), now + life);
                     let was_refused = stale.is_some();
-                    known.token = Some(Token { value, renew, end });
+                    known.token = Some(FetchedToken { value, renew, end });
                     (known.error, known.pause) = (None, pause.filter(|_| was_refused));
                 }
                 Err(lack) => {
@@ -193,7 +193,7 @@ impl Tokens {
 }
 
 impl Slot {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, TokenState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

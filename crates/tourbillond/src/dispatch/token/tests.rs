@@ -118,7 +118,7 @@ async fn a_token_that_is_still_good_is_used_while_no_other_can_be_had() {
     let tokens = tokens(&url, &["127.0.0.0/8"], &timer);
     let second = Duration::from_secs(1);
     let (renew, end) = (timer.now() + second, timer.now() + 10 * second);
-    let token = Token { value: "Bearer old".to_owned(), renew, end };
+    let token = FetchedToken { value: "Bearer old".to_owned(), renew, end };
     tokens.known["erp"].known().token = Some(token);
     for (after, fetches) in [(0, 0), (1, 1), (0, 1), (1, 2)] {
         clock.advance(after * second);
@@ -138,7 +138,7 @@ async fn a_token_that_is_still_good_is_used_while_its_renewal_hangs() {
     let url = format!("http://{}/token", listener.local_addr().unwrap());
     let tokens = tokens(&url, &["127.0.0.0/8"], &Timer::global());
     let now = tokens.timer.now();
-    let token = Token { value: "Bearer old".to_owned(), renew: now, end: now + LIFE };
+    let token = FetchedToken { value: "Bearer old".to_owned(), renew: now, end: now + LIFE };
     tokens.known["erp"].known().token = Some(token);
     let all = futures_util::future::join_all((0..20).map(|_| tokens.get("erp", None))).await;
     assert!(all.iter().all(|token| token.as_deref() == Ok("Bearer old")), "{all:?}");
