@@ -31,14 +31,14 @@ pub(super) struct Line {
 /// Lines on their way to the disk.
 #[derive(Default)]
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<Backlog>,
     /// Signalled at each change of `state` that the thread or [`Queue::close`] waits for.
     changed: Condvar,
 }
 
-/// State of a queue.
+/// Lines that are not on the disk, and the state of their writer.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct Backlog {
     /// Lines that the thread has not taken.
     pub(super) lines: VecDeque<Line>,
     /// Number of lines that the thread has taken and the disk does not have.
@@ -53,7 +53,7 @@ pub(super) struct State {
     has_ended: bool,
 }
 
-impl State {
+impl Backlog {
     /// Returns the time at which the oldest line that is not on the disk was queued.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.taken_at.or_else(|| self.lines.front().map(|line| line.at))
@@ -61,7 +61,7 @@ impl State {
 }
 
 impl Queue {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Backlog> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +95,7 @@ impl Queue {
                 waits.unwrap_or_else(PoisonError::into_inner).0
             }
             None => {
-                let is_idle = |state: &mut State| state.lines.is_empty() && !state.is_closed;
+                let is_idle = |state: &mut Backlog| state.lines.is_empty() && !state.is_closed;
                 let waits = self.changed.wait_while(state, is_idle);
                 waits.unwrap_or_else(PoisonError::into_inner)
             }

@@ -36,13 +36,13 @@ pub(crate) struct HistoryQuery {
 
 /// The latest histories of each app, so that many viewers cost the database as much as one.
 #[derive(Debug, Default)]
-pub(super) struct Histories(Mutex<HashMap<String, Arc<Known>>>);
+pub(super) struct Histories(Mutex<HashMap<String, Arc<HistoryCache>>>);
 
 /// Histories of an app by their queries, each with the end of its reuse.
-type Known = tokio::sync::Mutex<HashMap<HistoryQuery, (Instant, Arc<History>)>>;
+type HistoryCache = tokio::sync::Mutex<HashMap<HistoryQuery, (Instant, Arc<History>)>>;
 
 impl Histories {
-    fn of(&self, app: &str) -> Arc<Known> {
+    fn of(&self, app: &str) -> Arc<HistoryCache> {
         let mut apps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(apps.entry(app.to_owned()).or_default())
     }

@@ -42,12 +42,12 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// The latest overviews, by their apps, so that many viewers cost the database as much as one.
 #[derive(Debug, Default)]
 pub(super) struct Overviews {
-    whole: Mutex<Known<Vec<String>, Overview>>,
-    planned: Mutex<Known<String, Planned>>,
+    whole: Mutex<Cached<Vec<String>, Overview>>,
+    planned: Mutex<Cached<String, Planned>>,
 }
 
 /// Counts, with the times of counting.
-type Known<K, V> = HashMap<K, (Instant, Arc<V>)>;
+type Cached<K, V> = HashMap<K, (Instant, Arc<V>)>;
 
 /// Occurrences of an app's schedules within the hour.
 #[derive(Debug)]

@@ -24,11 +24,11 @@ const REQUESTS_MAX: usize = 32 << 20;
 pub(super) struct Room {
     places: Arc<Semaphore>,
     answers: Arc<Answers>,
-    state: Mutex<State>,
+    state: Mutex<Connections>,
 }
 
 #[derive(Default)]
-struct State {
+struct Connections {
     /// Connections that may be cut, by standing, and then by how long they have had it: the longest
     /// is cut first. A notified connection is cut.
     open: [BTreeMap<(Instant, u64), Open>; STANDINGS],
@@ -117,12 +117,12 @@ impl Room {
         let _ = self.places.acquire_many(all).await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Connections> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl Connections {
     /// Cuts the first of all; `false` if there is none.
     fn cut_any(&mut self) -> bool {
         let longest = |standing: Standing| {
