@@ -9,9 +9,9 @@ use super::windows::Signal;
 use crate::sync::Condvar as Signal;
 #[cfg(all(test, tourbillon_model))]
 use crate::sync::wait;
-use crate::sync::{Mutex, lock};
 #[cfg(not(any(windows, all(test, tourbillon_model))))]
-use crate::sync::{MutexGuard, wait_up_to};
+use crate::sync::wait_up_to;
+use crate::sync::{Mutex, lock};
 
 /// A token that a thread leaves and another takes.
 #[derive(Debug, Default)]
@@ -27,7 +27,14 @@ impl Token {
     pub(super) fn take(&self, limit: Option<Duration>) {
         let mut is_left = lock(&self.is_left);
         if !*is_left && limit != Some(Duration::ZERO) {
-            is_left = self.block(is_left, limit);
+            #[cfg(windows)]
+            {
+                is_left = self.left.wait_up_to(&self.is_left, is_left, limit);
+            }
+            #[cfg(not(windows))]
+            {
+                is_left = wait_up_to(&self.left, is_left, limit);
+            }
         }
         *is_left = false;
     }
@@ -36,16 +43,6 @@ impl Token {
     pub(super) fn leave(&self) {
         *lock(&self.is_left) = true;
         self.left.notify_one();
-    }
-
-    /// Waits for the signal, but no longer than `limit`.
-    #[cfg(not(any(windows, all(test, tourbillon_model))))]
-    fn block<'a>(
-        &'a self,
-        is_left: MutexGuard<'a, bool>,
-        limit: Option<Duration>,
-    ) -> MutexGuard<'a, bool> {
-        wait_up_to(&self.left, is_left, limit)
     }
 
     #[cfg(all(test, not(tourbillon_model)))]

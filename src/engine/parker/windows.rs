@@ -16,8 +16,7 @@ use windows_sys::Win32::System::Threading::{
 
 use resumes::OnResume;
 
-use super::token::Token;
-use crate::sync::{Condvar, MutexGuard, lock, wait_up_to};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock, wait_up_to};
 
 /// Wakes the thread that waits for the token.
 #[derive(Debug)]
@@ -41,23 +40,22 @@ impl Signal {
             None => self.fallback.notify_one(),
         }
     }
-}
 
-impl Token {
-    /// Waits for the signal, but no longer than `limit`.
-    pub(super) fn block<'a>(
-        &'a self,
+    /// Waits with the guard of the token released, but no longer than `limit`.
+    pub(super) fn wait_up_to<'a>(
+        &self,
+        token: &'a Mutex<bool>,
         is_left: MutexGuard<'a, bool>,
         limit: Option<Duration>,
     ) -> MutexGuard<'a, bool> {
-        let Some(precise) = &self.left.precise else {
-            return wait_up_to(&self.left.fallback, is_left, limit);
+        let Some(precise) = &self.precise else {
+            return wait_up_to(&self.fallback, is_left, limit);
         };
         // A token that is left from here on signals the event, which stays so until it is waited
         // for.
         drop(is_left);
         precise.wait(limit);
-        lock(&self.is_left)
+        lock(token)
     }
 }
 
@@ -124,7 +122,7 @@ mod tests {
     use windows_sys::Win32::UI::WindowsAndMessaging::PBT_APMRESUMEAUTOMATIC;
 
     use super::*;
-    use crate::sync::Mutex;
+    use crate::engine::parker::token::Token;
 
     const SHORT: Duration = Duration::from_millis(1);
 
