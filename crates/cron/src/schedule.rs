@@ -1,12 +1,14 @@
 //! [`Schedule`]: when something is to happen.
 
+mod ticks;
+
 use std::iter::FusedIterator;
 use std::sync::Arc;
 
 use tourbillon::Timer;
 use tourbillon::time::SystemTime;
 
-use crate::ticks::Ticks;
+pub use ticks::{Tick, Ticks};
 
 /// A calendar: for any time, the next occurrence after it.
 ///
@@ -62,7 +64,7 @@ pub trait Schedule {
 }
 
 /// [`Schedule::next_after`], held to its word.
-pub(crate) fn following<S: Schedule>(schedule: &S, after: SystemTime) -> Option<SystemTime> {
+fn following<S: Schedule>(schedule: &S, after: SystemTime) -> Option<SystemTime> {
     schedule.next_after(after).filter(|next| *next > after)
 }
 

@@ -247,7 +247,6 @@ pub const CRATES: &[Crate] = &[
             "lib",
             "expression",
             "schedule",
-            "ticks",
             "zoned_time",
             "zone",
             "zones",
@@ -256,8 +255,6 @@ pub const CRATES: &[Crate] = &[
             "error",
             "time",
         ],
-        // A schedule makes the stream that asks it.
-        upward: &[("ticks", "schedule")],
         ..PLAIN
     },
     Crate {

@@ -11,8 +11,8 @@ use tourbillon::Timer;
 use tourbillon::time::SystemTime;
 use tourbillon::wall::WallSleep;
 
+use super::{Schedule, following};
 use crate::missed::Missed;
-use crate::schedule::{Schedule, following};
 use crate::time::to_timestamp;
 
 /// Occurrences that a poll takes from the schedule before other tasks get their turn.
