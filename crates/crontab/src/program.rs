@@ -9,6 +9,7 @@ mod log;
 mod output;
 mod process;
 mod run;
+mod running;
 #[cfg(test)]
 mod tests;
 mod user;

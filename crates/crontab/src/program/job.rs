@@ -17,10 +17,10 @@ use smol::future::or;
 use smol::io::AsyncWriteExt;
 
 use super::files::Entry;
-use super::jobs::Running;
 use super::log::Log;
 use super::output::{self, OUTPUT_MAX};
 use super::process::{self, Started};
+use super::running::Running;
 
 /// Runs a job to its end, and logs its output as it comes.
 pub(crate) async fn execute(entry: Arc<Entry>, log: Log, running: Running) {
