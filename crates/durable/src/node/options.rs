@@ -126,6 +126,11 @@ impl Options {
     pub(crate) fn near(&self) -> Duration {
         self.schedule_interval / 2 + self.look_ahead
     }
+
+    /// Returns the time between the planner's reads of all shards.
+    pub(crate) fn seldom(&self) -> Duration {
+        self.schedule_interval * self.full_every
+    }
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Planner {
         let now = node.now();
         if self.others_from <= now && now < until {
             let others = Shards::from_mask(!own.mask());
-            let (period, seldom) = (node.options.schedule_interval, seldom(node));
+            let (period, seldom) = (node.options.schedule_interval, node.options.seldom());
             if self.advance_of(node, store, others, node.options.near(), until)? {
                 self.helps_until = now + seldom;
             }
@@ -205,7 +205,7 @@ impl Planner {
         let (mut planned, mut moved, mut written) = (Vec::new(), Vec::new(), 0);
         while written < ROWS {
             let Some((row, occupied)) = read.pop_front() else { break };
-            match zones::standing(&row, now, seldom(node)) {
+            match zones::standing(&row, now, node.options.seldom()) {
                 Standing::Same => {}
                 Standing::Moved => {
                     moved.push(row);
@@ -279,11 +279,6 @@ fn advance_first(store: &mut dyn Store, planned: &[Planned]) -> Result<Vec<Advan
         }
         answers => answers,
     }
-}
-
-/// Time between two looks that are not taken in each period.
-pub(super) fn seldom(node: &Shared) -> Duration {
-    node.options.schedule_interval * node.options.full_every
 }
 
 /// Counts inserted timers, and caches timers in the node's shards. A timer in a lane is cached once

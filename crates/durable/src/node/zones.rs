@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::planner::seldom;
 use super::shared::Shared;
 use crate::error::StoreErrorKind;
 use crate::store::{Advanced, Result, ScheduleRow, Store, Wall, ZonedQuery};
@@ -76,7 +75,7 @@ fn rezone_page(node: &Shared, store: &mut dyn Store, page: &mut ZonedQuery) -> R
     if let Some(last) = rows.last() {
         let now = store.now()?;
         for row in &rows {
-            if standing(row, now, seldom(node)) == Standing::Moved {
+            if standing(row, now, node.options.seldom()) == Standing::Moved {
                 rezone(node, store, row)?;
             }
         }
