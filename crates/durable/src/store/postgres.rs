@@ -29,6 +29,7 @@ mod lanes;
 mod link;
 mod listen;
 mod lists;
+mod named;
 mod nodes;
 mod overview;
 #[cfg(not(feature = "tls"))]
@@ -336,7 +337,7 @@ impl Store for Postgres {
     }
 
     fn insert_and_look(&mut self, timers: &[NewTimer], names: &[&str]) -> Result<Looked> {
-        self.try_call(async |session| timers::insert_and_look(session, timers, names).await)
+        self.try_call(async |session| named::insert_and_look(session, timers, names).await)
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
@@ -410,7 +411,7 @@ impl Store for Postgres {
     }
 
     fn named(&mut self, names: &[&str]) -> Result<(Time, Vec<Named>)> {
-        self.call(async |session, _| lists::named(session, names).await)
+        self.call(async |session, _| named::find(session, names).await)
     }
 
     fn timers(&mut self, query: &TimerQuery) -> Result<Vec<Timer>> {

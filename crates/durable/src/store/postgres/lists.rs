@@ -13,9 +13,7 @@ use super::values::{Id, Stamp};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::record::{Outcome, Reason, Record};
 use crate::store::query::prefix_end;
-use crate::store::{
-    Named, RecordQuery, ScheduleQuery, ScheduleRow, State, Timer, TimerOrder, TimerQuery,
-};
+use crate::store::{RecordQuery, ScheduleQuery, ScheduleRow, State, Timer, TimerOrder, TimerQuery};
 use crate::time::Time;
 
 /// A statement and its parameters.
@@ -272,70 +270,13 @@ macro_rules! record_columns {
          detail, node, recorded, payload, retry_attempts, retry_first, retry_longest, lane"
     };
 }
-use record_columns;
-
-/// Finds the holders of each name: its place among the names, the columns of a schedule, of a
-/// timer, and of a record. The limits make the server look up each name by an index. Without them,
-/// a plan that is made while the tables are empty reads a whole table and compares.
-pub(super) const NAMED: &str = concat!(
-    "SELECT now(), n.place, ",
-    schedule_columns!(),
-    ", t.*, h.*
-    FROM unnest($1::text[]) WITH ORDINALITY AS n (name, place)
-    LEFT JOIN LATERAL (
-        SELECT * FROM tourbillon.schedule AS s WHERE s.name = n.name LIMIT 1
-    ) AS s ON true
-    LEFT JOIN LATERAL (
-        SELECT ",
-    columns!(),
-    "   FROM tourbillon.timer
-        WHERE schedule IS NULL AND name IS NOT NULL AND name = n.name LIMIT 1
-    ) AS t ON true
-    LEFT JOIN LATERAL (
-        SELECT ",
-    record_columns!(),
-    "   FROM tourbillon.history AS h
-        WHERE h.name = n.name AND s.id IS NULL AND t.id IS NULL
-        ORDER BY recorded DESC, timer DESC LIMIT 1
-    ) AS h ON true"
-);
-
-/// Places of the first columns of a schedule, a timer and a record in [`NAMED`].
-const SCHEDULE_AT: usize = 2;
-const TIMER_AT: usize = SCHEDULE_AT + 12;
-const RECORD_AT: usize = TIMER_AT + 18;
-
-pub(super) async fn named(session: &mut Session, names: &[&str]) -> Answer<(Time, Vec<Named>)> {
-    holders(&session.read(NAMED, &[&names]).await?, names.len())
-}
-
-/// Reads the rows of [`NAMED`], of so many names.
-pub(super) fn holders(rows: &[Row], count: usize) -> Answer<(Time, Vec<Named>)> {
-    let mut now = Time::default();
-    let mut found = vec![Named::default(); count];
-    for row in rows {
-        Stamp(now) = row.try_get(0)?;
-        let place = usize::try_from(row.try_get::<_, i64>(1)? - 1).unwrap_or(0);
-        let is_there = |at| Ok::<_, Failure>(row.try_get::<_, Option<Id>>(at)?.is_some());
-        if let Some(named) = found.get_mut(place) {
-            if is_there(SCHEDULE_AT)? {
-                named.schedule = Some(schedule_row(row, SCHEDULE_AT)?);
-            }
-            if is_there(TIMER_AT)? {
-                named.timer = Some(timer(row, TIMER_AT)?);
-            }
-            if is_there(RECORD_AT)? {
-                named.record = Some(record(row, RECORD_AT)?);
-            }
-        }
-    }
-    Ok((now, found))
-}
+pub(super) use record_columns;
 
 // A statement above has this number in it.
 const _: () = assert!(Outcome::Succeeded.code() == 1);
 
-fn record(row: &Row, at: usize) -> Answer<Record> {
+/// Reads a record whose columns begin at `at`.
+pub(super) fn record(row: &Row, at: usize) -> Answer<Record> {
     let schedule: Option<Id> = row.try_get(at + 1)?;
     let node: Option<Id> = row.try_get(at + 10)?;
     let (Stamp(scheduled_for), Stamp(recorded)) = (row.try_get(at + 4)?, row.try_get(at + 11)?);

@@ -7,14 +7,13 @@ use tokio_postgres::types::ToSql;
 
 use super::floor;
 use super::link::{Answer, Failure, Params, Query, Session};
-use super::lists::{NAMED, holders, named};
 use super::values::{Id, Span, Stamp, big, int, mask};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
 use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
 use crate::store::{
-    Amendment, Inserted, Looked, NewTimer, Reschedule, Scan, Timer, TimerUpdate, Waiting, Window,
+    Amendment, Inserted, NewTimer, Reschedule, Scan, Timer, TimerUpdate, Waiting, Window,
 };
 use crate::time::Time;
 
@@ -162,7 +161,7 @@ impl<'a> FromIterator<&'a NewTimer> for NewTimers<'a> {
     }
 }
 
-const INSERT: &str =
+pub(super) const INSERT: &str =
     insert_timers!("NOT EXISTS (SELECT 1 FROM tourbillon.history AS h WHERE h.timer = n.id)");
 
 /// Finds the rows that conflict with timers of `$1` (ids), `$2` (names), `$3` and `$4`
@@ -189,28 +188,9 @@ pub(super) async fn insert(query: &mut impl Query, timers: &[NewTimer]) -> Answe
     answers(query, timers, made).await
 }
 
-/// Inserts and looks up as [`Store::insert_and_look`](crate::Store::insert_and_look) does; in one
-/// round trip if nothing is in the way of any timer.
-pub(super) async fn insert_and_look(
-    session: &mut Session,
-    timers: &[NewTimer],
-    names: &[&str],
-) -> Answer<Looked> {
-    let new: NewTimers<'_> = timers.iter().collect();
-    let (made, seen) = session.write_then_read((INSERT, &new.params()), (NAMED, &[&names])).await?;
-    if made.len() == timers.len() {
-        let (now, found) = holders(&seen, names.len())?;
-        return Ok((vec![Inserted::Created; timers.len()], now, found));
-    }
-    let inserted = answers(session, timers, made).await?;
-    // Some may have been inserted since.
-    let (now, found) = named(session, names).await?;
-    Ok((inserted, now, found))
-}
-
 /// Returns the answers to an insert, from the rows that it made. If a conflicting row has gone
 /// meanwhile, inserts again.
-async fn answers(
+pub(super) async fn answers(
     query: &mut impl Query,
     timers: &[NewTimer],
     mut made: Vec<Row>,
