@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::failure::Answer;
 use super::lanes;
 use super::timers::withdraw;
-use super::values::{Id, Stamp, big};
+use super::values::{Id, Stamp, big, parts};
 use crate::id::Lease;
 use crate::record::Reason;
 use crate::store::{Beat, Maintained};
@@ -28,11 +28,6 @@ pub(super) const BEAT: &str = "
     WHERE id = ?1 AND epoch = ?2 AND expires IS NOT NULL";
 
 const LIVING: &str = "SELECT id, seen FROM tourbillon_node WHERE expires IS NOT NULL ORDER BY id";
-
-pub(super) const LIVES: &str = "
-    SELECT EXISTS (
-        SELECT 1 FROM tourbillon_node WHERE id = ?1 AND epoch = ?2 AND expires IS NOT NULL
-    )";
 
 pub(super) const LEAVE: &str = "
     UPDATE tourbillon_node SET expires = NULL, seen = ?3
@@ -112,11 +107,6 @@ fn beaten(connection: &Connection, now: Time, lease: Lease) -> Answer<Beat> {
     Ok(Beat { lease, now, nodes: living.collect::<Result<_, _>>()? })
 }
 
-pub(super) fn lives(connection: &Connection, lease: Lease) -> Answer<bool> {
-    let mut statement = connection.prepare_cached(LIVES)?;
-    Ok(statement.query_row(parts(lease), |row| row.get(0)).optional()?.unwrap_or(false))
-}
-
 pub(super) fn leave(connection: &Connection, now: Time, lease: Lease) -> Answer<()> {
     let (node, epoch) = parts(lease);
     let left = connection.prepare_cached(LEAVE)?.execute(params![node, epoch, Stamp(now)])?;
@@ -157,9 +147,4 @@ fn end_stopped(connection: &Connection, now: Time) -> Answer<u64> {
         withdraw(connection, now, (*id).into(), reason)?;
     }
     Ok(found.len() as u64)
-}
-
-/// A lease as two columns.
-pub(super) fn parts(lease: Lease) -> (Id, i64) {
-    (lease.node.into(), big(lease.epoch))
 }

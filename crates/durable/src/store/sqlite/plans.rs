@@ -27,7 +27,6 @@ fn no_statement_walks_a_table() {
     for sql in [
         nodes::JOIN,
         nodes::BEAT,
-        nodes::LIVES,
         nodes::LEAVE,
         nodes::GIVE_BACK,
         nodes::ORPHANS,
@@ -38,6 +37,7 @@ fn no_statement_walks_a_table() {
         lanes::FIRST,
         lanes::MOVE,
         timers::INSERT,
+        timers::LIVES,
         timers::ENDED,
         timers::SCAN,
         timers::HELD,

@@ -5,8 +5,7 @@ use std::time::Duration;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::failure::Answer;
-use super::nodes::{lives, parts};
-use super::values::{Id, Stamp, micros, timer, timer_columns};
+use super::values::{Id, Stamp, micros, parts, timer, timer_columns};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::store::{
@@ -35,6 +34,11 @@ pub(super) const SCAN: &str = "
 
 pub(super) const HELD: &str =
     "SELECT id, attempt FROM tourbillon_timer WHERE node = ?1 AND epoch = ?2";
+
+pub(super) const LIVES: &str = "
+    SELECT EXISTS (
+        SELECT 1 FROM tourbillon_node WHERE id = ?1 AND epoch = ?2 AND expires IS NOT NULL
+    )";
 
 pub(super) const CLAIM: &str = concat!(
     "UPDATE tourbillon_timer SET attempt = attempt + 1, node = ?2, epoch = ?3
@@ -208,9 +212,9 @@ pub(super) fn claim(
     timers: &[TimerId],
 ) -> Answer<Claimed> {
     let mut claimed = Vec::new();
-    if !timers.is_empty() && lives(connection, lease)? {
+    let (node, epoch) = parts(lease);
+    if !timers.is_empty() && exists(connection, LIVES, params![node, epoch])? {
         let mut statement = connection.prepare_cached(CLAIM)?;
-        let (node, epoch) = parts(lease);
         for id in timers {
             let values = params![Id::from(*id), node, epoch, Stamp(now)];
             claimed.extend(statement.query_row(values, timer).optional()?);

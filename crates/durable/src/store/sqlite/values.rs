@@ -76,6 +76,11 @@ pub(super) fn big(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// A lease as two columns.
+pub(super) fn parts(lease: Lease) -> (Id, i64) {
+    (lease.node.into(), big(lease.epoch))
+}
+
 /// A span as SQLite keeps it: in microseconds, rounded up.
 pub(super) fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_nanos().div_ceil(1_000)).unwrap_or(i64::MAX)
