@@ -15,6 +15,7 @@ mod notice;
 mod pool;
 mod proxy;
 mod reach;
+mod shortage;
 mod token;
 mod watch;
 

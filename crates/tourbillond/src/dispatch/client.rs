@@ -14,10 +14,11 @@ use tourbillon::Timer;
 use tracing::debug;
 use url::Url;
 
-use super::connect::{Connector, Shortage, Steps, millis};
+use super::connect::{Connector, Steps, millis};
 use super::pool::{Connection, Pool, Unanswered};
 use super::proxy::ProxyFault;
 use super::reach::CONNECT_ONE;
+use super::shortage::Shortage;
 use crate::callback::{Answer, IDEMPOTENCY_KEY};
 use crate::config::{App, Proxies};
 use crate::descriptors;

@@ -1,6 +1,5 @@
 //! Connections to receivers: to an address that was judged, and by TLS.
 
-use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
@@ -23,6 +22,7 @@ use url::Url;
 
 use super::proxy::{ProxyFault, tunnel};
 use super::reach::{Missed, Reach};
+use super::shortage::Shortage;
 use crate::callback::{Guard, Refused};
 use crate::config::{App, Proxies, Proxy, Trust};
 use crate::descriptors;
@@ -31,29 +31,6 @@ use crate::pem::NO_AUTHORITY;
 
 /// Longest time to connect: a name's resolution, every address tried, and TLS.
 const CONNECT: Duration = Duration::from_secs(10);
-
-/// Shortage of this host that no error of the system's says.
-#[derive(Debug)]
-pub(super) struct Shortage(pub(super) &'static str);
-
-impl Shortage {
-    /// All descriptors for callbacks are in use.
-    pub(super) const DESCRIPTORS: Self = Self("all descriptors for callbacks are in use");
-}
-
-impl fmt::Display for Shortage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl Error for Shortage {}
-
-impl From<Shortage> for io::Error {
-    fn from(shortage: Shortage) -> Self {
-        Self::other(shortage)
-    }
-}
 
 /// Error for a receiver whose certificate is that of an authority.
 const AUTHORITY: &str = "the receiver has the certificate of an authority (CA:TRUE) where it needs \

@@ -13,7 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::net::TcpStream;
 use tourbillon::Timer;
 
-use super::connect::Shortage;
+use super::shortage::Shortage;
 use crate::descriptors;
 
 /// Longest time for one address.
