@@ -19,6 +19,7 @@
 //! attempt that is no longer the node's cannot commit, unless the call is within a savepoint.
 
 mod address;
+mod answer;
 mod attempts;
 #[cfg(test)]
 #[expect(dead_code, reason = "the tests of the store use all of it")]
@@ -55,7 +56,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::link::{Answer, Link, PATIENCE, Query, Session, blocking};
+use self::answer::{Answer, PATIENCE};
+use self::link::{Link, Query, Session, blocking};
 pub use self::schema::SCHEMA;
 use self::server::{Backend, Server};
 #[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use tokio_postgres::Row;
 
-use super::link::{Answer, Params, Query, Session};
+use super::answer::{Answer, Params};
+use super::link::{Query, Session};
 use super::timers::{columns, timer};
 use super::values::{Id, Span, Stamp, big, int};
 use crate::id::{Lease, TimerId};

@@ -23,7 +23,8 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
-use super::link::{Answer, Failure, Params, Query, Session, unavailable};
+use super::answer::{Answer, Failure, Params, unavailable};
+use super::link::{Query, Session};
 use super::values::{Id, Span, Stamp};
 use crate::time::Time;
 

@@ -1,6 +1,7 @@
 //! Lanes: which timer of each is the front.
 
-use super::link::{Answer, Query, Session};
+use super::answer::Answer;
+use super::link::{Query, Session};
 use super::schedules::UNHURRIED;
 use super::values::{Id, Stamp};
 use crate::store::Promoted;

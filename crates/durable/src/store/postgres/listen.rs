@@ -7,7 +7,8 @@ use async_channel::{Receiver, Sender};
 use tokio::time::{Instant, timeout};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use super::link::{Answer, Driver, Failure, PATIENCE, Query, Session, unavailable};
+use super::answer::{Answer, Failure, PATIENCE, unavailable};
+use super::link::{Driver, Query, Session};
 use super::server::{Notified, Opened, Server};
 use crate::id::Shards;
 use crate::store::{Heard, Notification, Result};

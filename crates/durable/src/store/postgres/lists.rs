@@ -6,7 +6,8 @@ use std::fmt::Write;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::link::{Answer, Failure, Query, Session};
+use super::answer::{Answer, Failure};
+use super::link::{Query, Session};
 use super::schedules::{schedule_columns, schedule_row};
 use super::timers::{columns, retry, timer};
 use super::values::{Id, Stamp};

@@ -2,7 +2,8 @@
 
 use tokio_postgres::Row;
 
-use super::link::{Answer, Failure, Query, Session};
+use super::answer::{Answer, Failure};
+use super::link::{Query, Session};
 use super::lists::{record, record_columns};
 use super::schedules::{schedule_columns, schedule_row};
 use super::timers::{INSERT, NewTimers, answers, columns, timer};

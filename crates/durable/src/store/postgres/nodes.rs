@@ -2,9 +2,10 @@
 
 use tokio_postgres::Row;
 
+use super::answer::{Answer, Params};
 use super::floor;
 use super::lanes;
-use super::link::{Answer, Params, Query, Session};
+use super::link::{Query, Session};
 use super::timers::{columns, record_cancelled};
 use super::values::{Id, Span, Stamp, big};
 use crate::id::{Lease, NodeId, TimerId};

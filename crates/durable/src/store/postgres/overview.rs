@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::Row;
 
-use super::link::{Answer, Query, Session};
+use super::answer::Answer;
+use super::link::{Query, Session};
 use super::lists::outcome;
 use super::values::{Id, Stamp};
 use crate::store::{NodeInfo, Overview, OverviewOf};

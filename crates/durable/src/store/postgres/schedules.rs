@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::link::{Answer, Params, Query, Session};
+use super::answer::{Answer, Params};
+use super::link::{Query, Session};
 use super::timers::{NewTimers, columns, insert_timers, record_cancelled};
 use super::values::{Id, Span, Stamp, big, int, mask};
 use crate::id::{SHARDS, TimerId};
@@ -207,8 +208,7 @@ async fn skip(
     let times: Vec<Stamp> = skipped.iter().map(|skip| Stamp(skip.scheduled_for)).collect();
     let outcomes: Vec<i16> = skipped.iter().map(|skip| Outcome::code(skip.outcome)).collect();
     let reasons: Vec<i16> = skipped.iter().map(|skip| Reason::code(skip.reason)).collect();
-    let params: super::link::Params<'_> =
-        &[&schedule, &name, &kind, &ids, &times, &outcomes, &reasons];
+    let params: Params<'_> = &[&schedule, &name, &kind, &ids, &times, &outcomes, &reasons];
     session.write(SKIP, params).await?;
     Ok(())
 }
@@ -345,7 +345,7 @@ async fn change_timers(
     if let Some(new) = change.occurrence().filter(|_| is_new) {
         let (first, longest) = (Span(new.retry.first), Span(new.retry.longest));
         let attempts = int(new.retry.attempts);
-        let params: super::link::Params<'_> =
+        let params: Params<'_> =
             &[&schedule, &new.payload, &attempts, &first, &longest, &new.has_queue];
         session.write(RENEW, params).await?;
     }

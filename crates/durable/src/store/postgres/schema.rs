@@ -10,7 +10,8 @@ mod tests;
 
 use tokio_postgres::error::SqlState;
 
-use super::link::{Answer, Failure, Query, Session};
+use super::answer::{Answer, Failure};
+use super::link::{Query, Session};
 use super::values::int;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::migration::{Found, Migration, newest, refusal};

@@ -18,7 +18,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config, Error, SimpleQueryMessage};
 
 use super::address::{self, Address};
-use super::link::{Answer, Failure, PATIENCE, unavailable};
+use super::answer::{Answer, Failure, PATIENCE, unavailable};
 #[cfg(not(feature = "tls"))]
 use super::plain::{Connector, connector};
 use super::tables::Tables;

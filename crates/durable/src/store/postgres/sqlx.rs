@@ -8,7 +8,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{self, ToSql};
 
 use self::sealed::Functions;
-use super::link::meaning;
+use super::answer::meaning;
 use super::tables::Tables;
 use super::values::{Id, Span, Stamp, big, int};
 use super::within::{CANCEL, RESCHEDULE, update};

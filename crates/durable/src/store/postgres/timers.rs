@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::answer::{Answer, Failure, Params};
 use super::floor;
-use super::link::{Answer, Failure, Params, Query, Session};
+use super::link::{Query, Session};
 use super::values::{Id, Span, Stamp, big, int, mask};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};

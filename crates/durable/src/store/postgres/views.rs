@@ -2,7 +2,8 @@
 
 use tokio_postgres::Row;
 
-use super::link::{Answer, Query, Session};
+use super::answer::Answer;
+use super::link::{Query, Session};
 use super::lists::{List, outcome, reason};
 use super::values::{Id, Stamp};
 use crate::record::RecordSummary;

@@ -2,7 +2,8 @@
 
 use tokio_postgres::{Row, Transaction};
 
-use super::link::{Answer, Failure, Params, Query};
+use super::answer::{Answer, Failure, Params};
+use super::link::Query;
 use super::tables::Tables;
 use super::values::Stamp;
 use super::{attempts, timers};

@@ -1,6 +1,7 @@
 //! Schedules whose times follow the rules of a zone.
 
-use super::link::{Answer, Query, Session};
+use super::answer::Answer;
+use super::link::{Query, Session};
 use super::schedules::schedule_row;
 use super::values::{Id, Stamp, big};
 use crate::store::{Advanced, ScheduleRow, ZonedQuery};
