@@ -30,6 +30,7 @@ mod lanes;
 mod link;
 mod listen;
 mod lists;
+mod look;
 mod named;
 mod nodes;
 mod overview;

@@ -12,7 +12,7 @@
 //! before the look, by a clock that has stepped, or by hand. So looks also walk through the range
 //! before the floor, again and again, for one part in [`SHARE`] of the time. A [`Walk`] moves down
 //! from the floor in parts. Each part is meant to take the server some [`PART`] longer than an
-//! empty one. A look makes as many parts as fit into its [`SLICE`], and the next look continues: so
+//! empty one. A look makes as many parts as fit into its slice, and the next look continues: so
 //! a long walk delays beats and scans for a short time each. The timers that a part finds are known
 //! from then on. Where there is no floor yet, the end of the first walk sets it. Without a long
 //! snapshot a walk is one part, and each look of a node has one.
@@ -20,22 +20,15 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_postgres::Row;
-use tokio_postgres::error::SqlState;
 
-use super::answer::{Answer, Failure, Params, unavailable};
-use super::link::{Query, Session};
-use super::values::{Id, Span, Stamp};
+use super::values::{Id, Stamp};
 use crate::time::Time;
 
 /// Time from the floor to the look that sets it; longer than a call of a store takes.
-const MARGIN: Duration = Duration::from_secs(10);
+pub(super) const MARGIN: Duration = Duration::from_secs(10);
 
 /// Most timers before the floor. The floor stays at the first that is one too many.
-const MOST: usize = 1_000;
-
-/// One more than [`MOST`].
-const LIMIT: i64 = MOST as i64 + 1;
+pub(super) const MOST: usize = 1_000;
 
 /// A look that walked for a second is followed by the next that walks after so many.
 const SHARE: u32 = 100;
@@ -47,31 +40,27 @@ const REST: u32 = 2;
 /// Time that the server is meant to spend on reading one part of a walk.
 const PART: Duration = Duration::from_millis(25);
 
-/// Time of the server after which a look stops walking; without a floor, when reads wait for it. A
-/// look also stops after twice that time on this side, because each part waits for the network.
-const SLICE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
-
 /// Span of the first part, and the longest one but that of all that is left.
 const SPANS: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(30 * 86_400)];
 
 /// Floor of a connection; none before the first walk has ended.
 #[derive(Debug, Default)]
 pub(super) struct Floor {
-    from: Option<Time>,
+    pub(super) from: Option<Time>,
     /// Timers that are due before the floor, as far as looks have found them.
-    behind: Vec<Id>,
-    walk: Walk,
+    pub(super) behind: Vec<Id>,
+    pub(super) walk: Walk,
     /// Time from which on looks walk on; none before the first.
-    walks_from: Option<Instant>,
+    pub(super) walks_from: Option<Instant>,
 }
 
 /// Progress of a walk through due timers, from the floor down.
 #[derive(Debug)]
-struct Walk {
+pub(super) struct Walk {
     /// End of the next part; none before the first.
-    below: Option<Time>,
+    pub(super) below: Option<Time>,
     /// Span of the next part; none for all that is left.
-    span: Option<Duration>,
+    pub(super) span: Option<Duration>,
     /// Span of the last part that was read, and the time for which the server read it.
     last: Option<(Duration, Duration)>,
     /// Floor that the walk sets at its end, if there is none by then.
@@ -88,10 +77,10 @@ impl Default for Walk {
 }
 
 /// Timers of a part, by `(due, id)`, its end, and the time for which the server read it.
-struct Part {
-    end: Time,
-    took: Duration,
-    found: Vec<(Time, Id)>,
+pub(super) struct Part {
+    pub(super) end: Time,
+    pub(super) took: Duration,
+    pub(super) found: Vec<(Time, Id)>,
 }
 
 impl Floor {
@@ -102,7 +91,7 @@ impl Floor {
 
     /// Takes the timers that a look has found, by `(due, id)`: all that are due before the first of
     /// `found` that is one too many, or before [`MARGIN`] ago.
-    fn set(&mut self, now: Time, found: impl Iterator<Item = (Time, Id)> + Clone) {
+    pub(super) fn set(&mut self, now: Time, found: impl Iterator<Item = (Time, Id)> + Clone) {
         let one_too_many = found.clone().nth(MOST).map_or(Time::NEVER, |(due, _)| due);
         let from = one_too_many.min(now - MARGIN);
         self.from = Some(from);
@@ -110,12 +99,12 @@ impl Floor {
     }
 
     /// Returns whether a look at `now` walks.
-    fn walks(&self, now: Instant) -> bool {
+    pub(super) fn walks(&self, now: Instant) -> bool {
         self.walks_from.is_none_or(|from| from <= now)
     }
 
     /// Notes a look that walked from `sent` on, for so long, and whether the walk failed.
-    fn note_walk(&mut self, sent: Instant, took: Duration, has_failed: bool) {
+    pub(super) fn note_walk(&mut self, sent: Instant, took: Duration, has_failed: bool) {
         let times = match (self.from, has_failed) {
             (Some(_), _) => SHARE,
             (None, true) => REST,
@@ -125,7 +114,7 @@ impl Floor {
     }
 
     /// Takes a part of the walk. Returns whether it was the last.
-    fn take(&mut self, part: Part) -> bool {
+    pub(super) fn take(&mut self, part: Part) -> bool {
         let cut = part.found.get(MOST).map(|(due, _)| *due);
         let walk = &mut self.walk;
         if walk.below.is_none() {
@@ -156,7 +145,7 @@ impl Floor {
     }
 
     /// Narrows the next part, because the server has ended this one.
-    fn narrow(&mut self) {
+    pub(super) fn narrow(&mut self) {
         let span = self.walk.span.filter(|span| *span <= SPANS[0]);
         let span = span.map_or(SPANS[0], |span| span / 16);
         self.walk.span = Some(span.max(Duration::from_micros(1)));
@@ -181,100 +170,6 @@ fn next(before: Option<(Duration, Duration)>, last: (Duration, Duration)) -> Opt
     let times = (PART.as_secs_f64() / read.max(1e-6)).clamp(0.25, 4.0);
     let next = last.0.mul_f64(times).max(Duration::from_micros(1));
     Some(next).filter(|next| *next <= SPANS[1])
-}
-
-/// Query for the remaining timers of `$1`, and for at most `$4` that are due from `$2` until `$3`
-/// before now.
-const LOOK: &str = "
-    SELECT now(), array_agg(l.due ORDER BY l.due, l.id), array_agg(l.id ORDER BY l.due, l.id)
-    FROM (
-        SELECT due, id FROM tourbillon.timer WHERE id = ANY($1)
-        UNION
-        (
-            SELECT due, id FROM tourbillon.timer
-            WHERE due >= $2 AND due < now() - $3::interval AND shard >= 0
-            ORDER BY due, id LIMIT $4
-        )
-    ) AS l";
-
-/// Query for at most `$4` timers that are due before `$1`, have been due for longer than `$2`, and
-/// lie within a span of `$3` if it is given. The clock is read after the rows.
-const WALK: &str = "
-    SELECT least($1, now() - $2::interval), clock_timestamp() - now(),
-           array_agg(l.due ORDER BY l.due, l.id), array_agg(l.id ORDER BY l.due, l.id)
-    FROM (
-        SELECT due, id FROM tourbillon.timer
-        WHERE due < least($1::timestamptz, now() - $2::interval)
-            AND due >= coalesce(least($1, now() - $2::interval) - $3::interval, '-infinity')
-            AND shard >= 0
-        ORDER BY due, id LIMIT $4
-    ) AS l";
-
-/// Moves the floor of a connection, and walks if it is time.
-///
-/// # Errors
-///
-/// Fails as the statement does, but for a walk that the server ends where there is a floor. Without
-/// one, fails if the walk that sets it has not ended; the next call continues it, or a later one
-/// after an error.
-pub(super) async fn look(session: &mut Session) -> Answer<()> {
-    let sent = Instant::now();
-    if session.floor.walks(sent) {
-        let walked = walk(session).await;
-        session.floor.note_walk(sent, sent.elapsed(), walked.is_err());
-        walked?;
-    }
-    let Some(from) = session.floor.from else {
-        let why = "rows kept by a long snapshot are not read yet";
-        return Err(Failure::Other(unavailable(why.into())));
-    };
-    let params: Params<'_> = &[&session.floor.behind.clone(), &Stamp(from), &Span(MARGIN), &LIMIT];
-    let rows = session.read(LOOK, params).await?;
-    let Stamp(now) = rows[0].try_get(0)?;
-    let found = timers(&rows[0], 1)?;
-    session.floor.set(now, found.into_iter());
-    Ok(())
-}
-
-/// Sets a floor if there is none.
-pub(super) async fn ensure(session: &mut Session) -> Answer<()> {
-    match session.floor.from {
-        Some(_) => Ok(()),
-        None => look(session).await,
-    }
-}
-
-/// Walks until the end, or for a while.
-async fn walk(session: &mut Session) -> Answer<()> {
-    let slice = SLICE[usize::from(session.floor.from.is_none())];
-    let (begun, mut took) = (Instant::now(), Duration::ZERO);
-    // Known timers are read at the end of the look, which then knows fewer.
-    while took < slice && begun.elapsed() < slice * 2 && session.floor.behind.len() <= MOST {
-        let Floor { walk: Walk { below, span, .. }, from, .. } = session.floor;
-        let below = below.or(from).unwrap_or(Time::NEVER);
-        let params: Params<'_> = &[&Stamp(below), &Span(MARGIN), &span.map(Span), &LIMIT];
-        let rows = match session.read(WALK, params).await {
-            Err(Failure::Postgres(error)) if error.code() == Some(&SqlState::QUERY_CANCELED) => {
-                session.floor.narrow();
-                return if from.is_some() { Ok(()) } else { Err(error.into()) };
-            }
-            rows => rows?,
-        };
-        let (Stamp(end), Span(part)) = (rows[0].try_get(0)?, rows[0].try_get(1)?);
-        let part = Part { end, took: part, found: timers(&rows[0], 2)? };
-        took += part.took;
-        if session.floor.take(part) {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Reads the timers whose times and ids are in two columns from `column` on.
-fn timers(row: &Row, column: usize) -> Answer<Vec<(Time, Id)>> {
-    let due: Vec<Stamp> = row.try_get::<_, Option<_>>(column)?.unwrap_or_default();
-    let ids: Vec<Id> = row.try_get::<_, Option<_>>(column + 1)?.unwrap_or_default();
-    Ok(due.into_iter().map(|Stamp(due)| due).zip(ids).collect())
 }
 
 #[cfg(test)]

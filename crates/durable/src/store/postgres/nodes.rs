@@ -3,9 +3,9 @@
 use tokio_postgres::Row;
 
 use super::answer::{Answer, Params};
-use super::floor;
 use super::lanes;
 use super::link::{Query, Session};
+use super::look;
 use super::timers::{columns, record_cancelled};
 use super::values::{Id, Span, Stamp, big};
 use crate::id::{Lease, NodeId, TimerId};
@@ -77,7 +77,7 @@ const LEAVE: &str = "
     UPDATE tourbillon.identity AS i SET seen = now() FROM gone WHERE i.id = gone.id
     RETURNING i.id";
 
-/// A running timer was due: so running timers are found from the [floor] on, and among those known
+/// A running timer was due: so running timers are found from the floor on, and among those known
 /// to be due before it.
 const GIVE_BACK: &str = "
     UPDATE tourbillon.timer SET node = NULL, epoch = NULL
@@ -137,7 +137,7 @@ pub(super) async fn held(
 }
 
 /// Returns the place after which a part begins, and the timers to look up with it: the first part
-/// begins with the [floor].
+/// begins with the floor.
 async fn begin(
     session: &mut Session,
     after: Option<(Time, TimerId)>,
@@ -145,7 +145,7 @@ async fn begin(
     if let Some((time, id)) = after {
         return Ok((Stamp(time), id.into(), Vec::new()));
     }
-    floor::ensure(session).await?;
+    look::ensure(session).await?;
     let (from, behind) = session.floor.place();
     Ok((from.unwrap_or(Stamp(Time::from_micros(i64::MIN))), Id(0), behind))
 }

@@ -6,8 +6,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::answer::{Answer, Failure, Params};
-use super::floor;
 use super::link::{Query, Session};
+use super::look;
 use super::values::{Id, Span, Stamp, big, int, mask};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
@@ -318,7 +318,7 @@ macro_rules! scan {
     };
 }
 
-/// Query for a scan from the [floor] on, after the timers known to be due before it.
+/// Query for a scan from the floor on, after the timers known to be due before it.
 const SCAN: &str = scan!(
     concat!(
         "WITH behind AS MATERIALIZED (
@@ -343,8 +343,8 @@ pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Windo
         None => {
             // While there is a backlog, a scan of the node's own shards follows.
             match scan.grace {
-                Some(_) => floor::look(session).await?,
-                None => floor::ensure(session).await?,
+                Some(_) => look::look(session).await?,
+                None => look::ensure(session).await?,
             }
             let (from, behind) = session.floor.place();
             let params: Params<'_> =
