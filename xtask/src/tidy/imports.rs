@@ -1,5 +1,7 @@
 //! Rules on the names that a file may use.
 
+use std::collections::HashSet;
+
 use super::crates::Crate;
 use super::source::Source;
 use super::{Breach, breach};
@@ -24,6 +26,39 @@ pub fn check(of: &Crate, sources: &[Source], breaches: &mut Vec<Breach>) {
             let rule = "unsafe code outside the files that may have it";
             let lines = source.unsafe_lines.iter();
             breaches.extend(lines.map(|line| breach(rule, &source.file, *line, "unsafe")));
+        }
+    }
+    circles(of, sources, breaches);
+}
+
+/// Finds modules side by side that import each other, directly or through others. A module and
+/// those inside it are one.
+fn circles(of: &Crate, sources: &[Source], breaches: &mut Vec<Breach>) {
+    let modules = sources.iter().map(|source| &*source.module).collect::<HashSet<_>>();
+    let mut imports = Vec::new();
+    for Source { file, module, paths, .. } in sources {
+        for (path, line) in paths.iter().filter(|(path, _)| path[0] == "crate") {
+            let apart = module.iter().zip(&path[1..]).take_while(|(own, used)| own == used).count();
+            let ends = module.get(..=apart).zip(path[1..].get(..=apart));
+            let Some((own, used)) = ends.filter(|(_, used)| modules.contains(used)) else {
+                continue;
+            };
+            // At the root the layers are the rule, if there are any.
+            let is_layered = apart == 0 && !of.layers.is_empty();
+            if !is_layered && !of.upward.contains(&(&own.join("::"), &used.join("::"))) {
+                let rule = "modules that import each other in a circle";
+                imports.push((own, used, breach(rule, file, *line, &path.join("::"))));
+            }
+        }
+    }
+    // An import of a module that is in no circle, or by one, is in none.
+    loop {
+        let before = imports.len();
+        let (importing, imported): (HashSet<_>, HashSet<_>) =
+            imports.iter().map(|(own, used, _)| (*own, *used)).unzip();
+        imports.retain(|(own, used, _)| imported.contains(own) && importing.contains(used));
+        if imports.len() == before {
+            return breaches.extend(imports.into_iter().map(|(.., found)| found));
         }
     }
 }

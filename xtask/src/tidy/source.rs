@@ -22,6 +22,8 @@ type Read = (Source, Vec<Child>);
 pub struct Source {
     /// Path from the repository's root.
     pub file: String,
+    /// Names of the modules that lead to its own, from the crate's root.
+    pub module: Vec<String>,
     /// Every path in its code, including imports, unchanged but for `self` and `super`: these are
     /// resolved, so that a path of the crate begins with `crate`. A path that begins with `$crate`
     /// is of a macro for other crates, and these see the root alone.
@@ -112,6 +114,7 @@ fn parse(file: &str, module: &[String], text: &str) -> Result<Read, String> {
         .map_err(|error| format!("{file}:{}: {error}", error.span().start().line))?;
     let source = Source {
         file: file.to_owned(),
+        module: module.to_vec(),
         paths: Vec::new(),
         places: Vec::new(),
         unsafe_lines: Vec::new(),

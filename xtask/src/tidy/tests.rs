@@ -201,6 +201,24 @@ fn an_import_that_points_up_is_found_in_every_form() {
 }
 
 #[test]
+fn modules_that_import_each_other_are_found() {
+    let mut garden = Garden::new();
+    for (file, text) in [
+        ("src/clock/virtual_time.rs", "use super::system;"),
+        ("src/clock/system/coarse.rs", "use crate::clock::virtual_time::Shown;"),
+        ("crates/durable/src/node/clock.rs", "use super::{fmt, shards};"),
+        ("crates/durable/src/node/shards.rs", "fn f() { super::notifier::x(); }"),
+        ("crates/durable/src/node/notifier.rs", "mod inner { use super::super::clock::DbClock; }"),
+    ] {
+        garden.plant("modules that import each other in a circle", file, text);
+    }
+    // One that leads nowhere, and one of a module and its own.
+    garden.plant(None, "crates/durable/src/node/stats.rs", "use super::{clock, notifier};");
+    garden.plant(None, "crates/durable/src/node/fire/within.rs", "use super::super::fire;");
+    garden.harvest();
+}
+
+#[test]
 fn a_drawing_of_other_layers_is_found() {
     for (file, drawn, other) in [
         ("ARCHITECTURE.md", "-> timer -> wall", "-> wall -> timer"),
