@@ -81,7 +81,7 @@ fn rezone_page(node: &Shared, store: &mut dyn Store, page: &mut ZonedQuery) -> R
         }
         page.after = Some(last.id);
     }
-    Ok(rows.len() == PAGE as usize)
+    Ok(rows.len() == page.limit as usize)
 }
 
 /// Meaning of a schedule's next time by this node's data.
