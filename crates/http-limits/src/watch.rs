@@ -185,6 +185,11 @@ impl Watch {
         self.lock().taken
     }
 
+    /// Returns `true` while more of the body of a request is to come, and of one in chunks always.
+    pub fn is_body_due(&self) -> bool {
+        self.lock().body_left > 0
+    }
+
     /// Returns the client's standing, and since when it has that; `None` while it is being
     /// answered.
     pub fn standing(&self) -> Option<(Standing, Instant)> {

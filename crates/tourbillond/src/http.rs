@@ -213,8 +213,14 @@ async fn answer(
         Ok(answer) => answer,
         Err(_) => {
             is_last = true;
-            let why = "the request took too long";
-            Problem::new(StatusCode::REQUEST_TIMEOUT, why).into_response()
+            let (status, why) = match watch.is_body_due() {
+                true => (StatusCode::REQUEST_TIMEOUT, "the request's body did not come in time"),
+                false => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "this node was too slow; a change may have been made all the same",
+                ),
+            };
+            Problem::new(status, why).into_response()
         }
     };
     if is_last {

@@ -1,9 +1,10 @@
 //! Clients that are slow in each way, on a virtual clock, and clients that are not.
 
+use std::future::pending;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::routing::{get, post};
 use http_body_util::BodyExt as _;
@@ -38,6 +39,7 @@ impl Server {
             .route("/", get(async || "hello"))
             .route("/large", get(async || vec![b'.'; 1 << 20]))
             .route("/refuse", post(async || "no"))
+            .route("/wait", post(async |_: Bytes| pending::<&str>().await))
             .route("/echo", post(echo));
         let (client, stream) = tokio::io::duplex(64 * 1024);
         let (stops, stopped) = watch::channel(false);
@@ -125,6 +127,18 @@ async fn a_body_that_does_not_come_is_answered_for_and_cut() {
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     assert!(answer.contains("connection: close"), "{answer}");
     assert!(server.is_cut_after(linger).await);
+}
+
+#[tokio::test]
+async fn a_server_that_is_slow_does_not_blame_its_client() {
+    let mut server = Server::new();
+    server.send(b"POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\npart").await;
+    let request = ServerLimits::default().request;
+    assert!(!server.is_cut_after(request - MOMENT).await);
+    assert!(server.is_cut_after(MOMENT).await);
+    let answer = server.answer().await;
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("retry-after: "), "{answer}");
 }
 
 #[tokio::test]
