@@ -150,7 +150,7 @@ impl Storm {
             Some(standby) => address.or(standby.server()),
             None => address.clone(),
         };
-        let mut store = wherever.open()?;
+        let mut store = wherever.patiently(Ok)?;
         each_timer(&mut *store, |line| panic!("the database has timers: {line}"))?;
         let log = Arc::new(Log::open(&options.logs.join("nemesis.log"))?);
         let lease_us = i64::try_from(options.lease.as_micros())?;
@@ -250,33 +250,22 @@ impl Storm {
     fn finish(mut self) -> Result<()> {
         self.clients.take().map_or(Ok(()), Process::end)?;
         self.late.drain(..).for_each(|late| late.join().expect("a late client panicked"));
-        let mut store = self.address.open()?;
-        let end = store.now()?;
+        let end = self.address.patiently(|mut store| Ok(store.now()?))?;
         self.log.write(&Line::End { at: Stamp::now() });
         self.say("the faults are over: due timers are to end");
-        self.settle(&mut *store, end)?;
+        self.settle(end)?;
         for node in &mut self.nodes {
             node.process.take().map_or(Ok(()), Process::end)?;
         }
-        dump(&mut *store, &self.log)?;
-        drop(store);
+        dump(&mut *self.address.patiently(Ok)?, &self.log)?;
         self.clock.stop();
         Ok(())
     }
 
-    fn settle(&self, store: &mut dyn Store, end: Time) -> Result<()> {
+    fn settle(&self, end: Time) -> Result<()> {
         let deadline = Instant::now() + self.options.settle;
         loop {
-            let mut left = 0;
-            each_timer(store, |line| {
-                if let Line::Timer { scheduled_for, .. } = line {
-                    left += usize::from(scheduled_for <= end);
-                }
-            })?;
-            let next = store.schedules(&ScheduleQuery::new())?;
-            let is_left =
-                |row: &&ScheduleRow| row.enabled && row.next.is_some_and(|next| next <= end);
-            left += next.iter().filter(is_left).count();
+            let left = self.address.patiently(|mut store| left(&mut *store, end))?;
             if left == 0 || Instant::now() >= deadline {
                 self.say(&format!("{left} are left"));
                 return Ok(());
@@ -305,6 +294,18 @@ fn kinds(options: &Options, random: &mut fastrand::Rng) -> Vec<String> {
     }
     let some = |kinds: Vec<_>| if kinds.is_empty() { vec![&KINDS[0]] } else { kinds };
     nodes.into_iter().map(some).map(kinds_of).collect()
+}
+
+/// Counts the timers and schedules that are due by `end`.
+fn left(store: &mut dyn Store, end: Time) -> Result<usize> {
+    let mut left = 0;
+    each_timer(store, |line| {
+        if let Line::Timer { scheduled_for, .. } = line {
+            left += usize::from(scheduled_for <= end);
+        }
+    })?;
+    let is_left = |row: &&ScheduleRow| row.enabled && row.next.is_some_and(|next| next <= end);
+    Ok(left + store.schedules(&ScheduleQuery::new())?.iter().filter(is_left).count())
 }
 
 /// Returns the address of the same database behind proxies, if there are any.
