@@ -1,6 +1,7 @@
 //! Drivers that are asked to end.
 
 use std::sync::mpsc;
+use std::task::Waker;
 #[cfg(target_os = "linux")]
 use std::time::SystemTime;
 
@@ -20,7 +21,7 @@ fn a_driver_ends_when_it_is_asked_to_and_the_next_sleep_starts_another() {
     assert_eq!(timer.end_driver(), Ok(()), "there is none");
     let mut unarmed = timer.sleep(3600 * SECOND);
     for _ in 0..3 {
-        pollster::block_on(timer.sleep(ms(1)));
+        pollster::block_on(pending_for(ms(1), Waker::noop(), |span| timer.sleep(span)));
         eventually("it has its name", || has_thread("asked-to-end"));
         timer.end_driver().expect("nothing is armed");
         eventually("it is gone", || !has_thread("asked-to-end"));
