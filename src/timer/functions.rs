@@ -78,6 +78,18 @@ pub(crate) fn never() -> Sleep {
 
 /// Makes an [`Interval`] that ticks at once, and then every `period`.
 ///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # pollster::block_on(async {
+/// let mut interval = tourbillon::interval(Duration::from_millis(1));
+/// let first = interval.tick().await;
+/// assert_eq!(interval.tick().await, first + Duration::from_millis(1));
+/// # });
+/// ```
+///
 /// # Panics
 ///
 /// If `period` is zero; otherwise as [`sleep()`].
@@ -108,7 +120,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(sleep_until(start), period)
 }
 
-/// Gives up on `future` once `limit` has passed: returns `Ok` with its output, or `Err(Elapsed)`.
+/// Makes a [`Timeout`]: a future of `Ok` with the output of `future`, or of `Err(Elapsed)` once
+/// `limit` has passed.
 ///
 /// # Examples
 ///
@@ -146,8 +159,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 ///
 /// # Guarantees
 ///
-/// The future is a [`Timeout`]. It ends with [`Elapsed`](crate::Elapsed) if a poll after the limit
-/// finds `future` pending. `future` is dropped with the `Timeout`.
+/// [`Elapsed`](crate::Elapsed) comes of a poll after the limit that finds `future` pending.
+/// `future` is dropped with the `Timeout`.
 ///
 /// The call is the same as [`timeout_at`] with `limit` from now. So the time that a task waits for
 /// its executor counts, and a request that was queued for too long is given up as soon as it is
@@ -169,8 +182,7 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
     Timeout::new(future.into_future(), sleep(limit))
 }
 
-/// Gives up on `future` once `deadline` has come, an [`Instant`] or a [`Deadline`]: returns `Ok`
-/// with its output, or `Err(Elapsed)`.
+/// Makes a [`Timeout`] around `future` that ends at `deadline`, an [`Instant`] or a [`Deadline`].
 ///
 /// # Examples
 ///
@@ -183,8 +195,8 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 ///
 /// # Guarantees
 ///
-/// The future is a [`Timeout`]. It ends with [`Elapsed`](crate::Elapsed) if a poll after the
-/// deadline finds `future` pending. `future` is dropped with the `Timeout`.
+/// A poll after the deadline that finds `future` pending gives [`Elapsed`](crate::Elapsed).
+/// `future` is dropped with the `Timeout`.
 ///
 /// Reads no clock before the first poll at which `future` is pending.
 ///
