@@ -17,6 +17,7 @@ mod writer;
 
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_signal::{Signal, Signals};
@@ -26,7 +27,7 @@ use tourbillon::Timer;
 use tourbillon_cron::{Missed, ZoneData};
 use tourbillon_crontab::Format;
 
-use self::files::{Files, Load};
+use self::files::{Entry, Files, Load};
 use self::log::Log;
 use self::run::Runner;
 use self::writer::Writer;
@@ -92,9 +93,18 @@ fn start() -> Result<ExitCode, String> {
     for (path, format) in named {
         files.add(path.as_ref(), format)?;
     }
-    if matches!(mode, Mode::Run) {
-        return run(files, if catches_up { Missed::Coalesce } else { Missed::Skip });
+    match mode {
+        Mode::Run => run(files, if catches_up { Missed::Coalesce } else { Missed::Skip }),
+        Mode::Next(count) => print(files, |jobs| list::next(jobs, from, count)),
+        Mode::DryRun => print(files, |jobs| list::dry_run(jobs, from)),
     }
+}
+
+/// Prints a list of the jobs, unless a line is wrong.
+fn print(
+    mut files: Files,
+    list: impl FnOnce(&[Arc<Entry>]) -> io::Result<()>,
+) -> Result<ExitCode, String> {
     let Load { jobs, faults, never } = files.load();
     for fault in faults.iter().chain(&never) {
         eprintln!("{fault}");
@@ -102,11 +112,7 @@ fn start() -> Result<ExitCode, String> {
     if !faults.is_empty() {
         return Ok(ExitCode::FAILURE);
     }
-    let printed = match mode {
-        Mode::Next(count) => list::next(&jobs, from, count),
-        _ => list::dry_run(&jobs, from),
-    };
-    match printed {
+    match list(&jobs) {
         // A reader that has gone, such as `head`, has seen enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),
         _ => Ok(ExitCode::SUCCESS),

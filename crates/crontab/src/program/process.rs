@@ -26,17 +26,7 @@ pub(crate) struct Started {
 /// Starts a job in its user's home or, where that cannot be entered, in `/`. Blocks until the shell
 /// runs.
 pub(crate) fn start(job: &Job) -> Result<Started, String> {
-    let me = User::current()?;
-    let user = match &job.user {
-        Some(name) if *name != me.name => User::named(name)?,
-        _ => me.clone(),
-    };
-    // Without the rights of root, a job of another user fails at its start.
-    let identity = if me.id.is_root() || user.id != me.id {
-        Some(Identity { groups: user.groups()?, group: user.group, user: user.id })
-    } else {
-        None
-    };
+    let (user, identity) = account(job)?;
     let set = |name: &str| {
         let mut values = job.variables.iter().rev();
         values.find(|(set, _)| set == name).map(|(_, value)| OsStr::new(value))
@@ -79,6 +69,21 @@ pub(crate) fn start(job: &Job) -> Result<Started, String> {
         }
     };
     Ok(Started { child, notice })
+}
+
+/// Returns a job's user, and the account that its process changes to, if it does.
+fn account(job: &Job) -> Result<(User, Option<Identity>), String> {
+    let me = User::current()?;
+    let user = match &job.user {
+        Some(name) if *name != me.name => User::named(name)?,
+        _ => me.clone(),
+    };
+    // Without the rights of root, a job of another user fails at its start.
+    if !me.id.is_root() && user.id == me.id {
+        return Ok((user, None));
+    }
+    let identity = Identity { groups: user.groups()?, group: user.group, user: user.id };
+    Ok((user, Some(identity)))
 }
 
 /// Returns a job's variables. Variables of its file come after the defaults, and before the
