@@ -53,23 +53,13 @@ pub(crate) fn plan(
     now: Time,
     ahead: Duration,
 ) -> Step {
-    let (missed, counted) = match policies.missed {
-        Missed::CatchUp { max_count, max_age } => {
-            let max_count = max_count.min(COUNTED);
-            (Missed::CatchUp { max_count, max_age }, max_count as usize)
-        }
-        all @ (Missed::Skip | Missed::Coalesce) => (all, 0),
-    };
+    let mut missed = policies.missed;
+    if let Missed::CatchUp { max_count, .. } = &mut missed {
+        *max_count = COUNTED.min(*max_count);
+    }
     let end = now + ahead;
     let mut found: Vec<Time> = schedule.all_from(Some(next)).take(BATCH + 1).collect();
-    // The due occurrences. An excluded one was not missed, and makes no other late.
-    let is_due = |at: &Time| *at <= now;
-    let mut due: Vec<Time> = found.iter().copied().take_while(is_due).collect();
-    if due.len() > BATCH {
-        let later = schedule.occurrences(due[BATCH]).take_while(is_due);
-        due.extend(later.take(counted + 1));
-    }
-    due.retain(|at| !schedule.excludes(*at));
+    let due = due(schedule, missed, &found, now);
     // An occurrence past the window only shows that the one before it is the last.
     let within = found.iter().take_while(|at| **at <= end).count();
     found.truncate(within + 1);
@@ -102,6 +92,23 @@ pub(crate) fn plan(
         Some(same) if same == next => Step::Wait(if next > end { next - ahead } else { next }),
         _ => Step::Advance(plan),
     }
+}
+
+/// Returns the due occurrences among those found and, if all are due, among as many further ones as
+/// the policy counts. An excluded one was not missed, and makes no other late.
+fn due(schedule: &Schedule, missed: Missed, found: &[Time], now: Time) -> Vec<Time> {
+    let is_due = |at: &Time| *at <= now;
+    let mut due: Vec<Time> = found.iter().copied().take_while(is_due).collect();
+    if due.len() > BATCH {
+        let counted = match missed {
+            Missed::CatchUp { max_count, .. } => max_count as usize,
+            Missed::Skip | Missed::Coalesce => 0,
+        };
+        let later = schedule.occurrences(due[BATCH]).take_while(is_due);
+        due.extend(later.take(counted + 1));
+    }
+    due.retain(|at| !schedule.excludes(*at));
+    due
 }
 
 /// Returns the reason recorded for occurrences that the policy skips.

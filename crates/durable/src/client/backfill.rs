@@ -136,18 +136,14 @@ pub(crate) fn backfill(
         let (now, row) = store.schedule(name)?;
         // Another of the same name may have taken its place since the last part.
         let row = row.filter(|row| begun.is_none_or(|id| id == row.id));
-        let stopped = match row {
-            Some(row) if row.enabled => Ok(row),
-            Some(_) => Err(Backfilled::Disabled),
-            None => Err(Backfilled::Gone),
-        };
-        let row = match stopped {
-            Ok(row) => row,
-            Err(nothing) if made + existed == 0 => return seen(store, nothing),
-            Err(_) => {
+        let row = match row {
+            Some(row) if row.enabled => row,
+            _ if made + existed > 0 => {
                 let rest = (from < range.end).then_some(from);
                 return seen(store, Backfilled::Done { made, existed, rest });
             }
+            Some(_) => return seen(store, Backfilled::Disabled),
+            None => return seen(store, Backfilled::Gone),
         };
         let rule = row.rule()?;
         let all = rule.schedule.occurrences_from(from);

@@ -7,11 +7,13 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_channel::Sender;
+
 use super::fire::{EndError, Fire};
 use super::shared::{Ending, NodeState, Requests, Shared, Stopping, Vital, guarded};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
-use crate::store::{Batch, Claimed, End, Finished, How, Store};
+use crate::store::{Batch, Claimed, End, Finished, How, NewTimer, Store};
 use crate::time::Time;
 use crate::trace;
 
@@ -315,19 +317,7 @@ fn take_claimed(
         if is_ours {
             state.held.insert(timer.new.id, timer.attempt);
         }
-        let place = asked.binary_search_by_key(&timer.new.id, |(id, _)| *id);
-        let mut kind = place.map_or(NO_KIND, |place| asked[place].1);
-        let mut sender = None;
-        match state.kinds.get_mut(&kind) {
-            Some(meant) if meant.name == timer.new.kind => sender = Some(meant.fires.clone()),
-            // An occurrence was taken back and made again for another kind: this one does not
-            // claim it again.
-            Some(other) => {
-                other.room += 1;
-                kind = NO_KIND;
-            }
-            None => {}
-        }
+        let (kind, sender) = taker(&mut state, asked, &timer.new);
         fires.push((sender, Fire::new(shared.clone(), kind, lease, timer, claimed.now)));
     }
     let is_trusted = state.trusts(lease, received);
@@ -342,6 +332,26 @@ fn take_claimed(
         if let Some(sender) = sender.filter(|_| is_trusted) {
             guarded(|| _ = sender.try_send(fire));
         }
+    }
+}
+
+/// Returns the number of a claimed timer's kind and, if it is served, where its attempt goes.
+fn taker(
+    state: &mut NodeState,
+    asked: &[(TimerId, u32)],
+    timer: &NewTimer,
+) -> (u32, Option<Sender<Fire>>) {
+    let place = asked.binary_search_by_key(&timer.id, |(id, _)| *id);
+    let kind = place.map_or(NO_KIND, |place| asked[place].1);
+    match state.kinds.get_mut(&kind) {
+        Some(meant) if meant.name == timer.kind => (kind, Some(meant.fires.clone())),
+        // An occurrence was taken back and made again for another kind: this one does not claim it
+        // again.
+        Some(other) => {
+            other.room += 1;
+            (NO_KIND, None)
+        }
+        None => (kind, None),
     }
 }
 

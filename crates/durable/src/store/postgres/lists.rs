@@ -75,6 +75,20 @@ impl<'a> List<'a> {
         self.by(&format!("{column} < ?"), end);
     }
 
+    /// Adds the conditions on the times that timers are due. A running timer was due.
+    fn due(&mut self, is_by: bool, query: &TimerQuery, [since, until]: [Option<&'a Stamp>; 2]) {
+        if is_by && query.since == Some(Time::NEVER) {
+            // Not a parameter: of that the planner expects a third of all timers.
+            self.sql += " AND due = 'infinity'";
+        } else {
+            self.add(is_by, "due >= ?", since);
+        }
+        self.add(is_by, "due < ?", until);
+        if is_by && query.state == Some(State::Running) {
+            self.sql += " AND due <= now()";
+        }
+    }
+
     /// Adds a condition on a time and an id, which `?, ?` in it stands for.
     fn after(&mut self, condition: &str, place: Option<&'a (Stamp, Id)>) {
         if let Some((time, id)) = place {
@@ -125,8 +139,6 @@ pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<
         Some(State::Pending) => list.sql += " AND node IS NULL",
         None => {}
     }
-    // A running timer was due.
-    let runs = query.state == Some(State::Running);
     let kind = query.kind.as_ref().filter(|_| is_by_due || is_sorted);
     let is_by_time = is_by_due || kind.is_some();
     // The condition of the index that finds them.
@@ -136,14 +148,7 @@ pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<
         None => "",
     };
     list.add(kind.is_some(), "kind = ?", query.kind.as_ref());
-    if is_by_time && query.since == Some(Time::NEVER) {
-        // Not a parameter: of that the planner expects a third of all timers.
-        list.sql += " AND due = 'infinity'";
-    } else {
-        list.add(is_by_time, "due >= ?", since.as_ref());
-    }
-    list.add(is_by_time, "due < ?", until.as_ref());
-    list.sql += if runs && is_by_time { " AND due <= now()" } else { "" };
+    list.due(is_by_time, query, [since.as_ref(), until.as_ref()]);
     if let Some((prefix, end, after)) = &names {
         list.sql += " AND schedule IS NULL AND name IS NOT NULL";
         // No index is on this expression, so the planner sorts the rows found by `kind` and `due`.

@@ -507,6 +507,10 @@ impl Skips {
         }
         columns
     }
+
+    fn params(&self) -> [&(dyn ToSql + Sync); 5] {
+        [&self.ids, &self.schedules, &self.times, &self.outcomes, &self.reasons]
+    }
 }
 
 /// Advances all of these schedules in one transaction and one round trip. What the statements must
@@ -525,14 +529,8 @@ pub(super) async fn advance_all(
     let skips = Skips::of(advances);
     let mut params = new.params().to_vec();
     params.extend::<[&(dyn ToSql + Sync); 5]>([&ids, &versions, &from, &next, &only_idle]);
-    params.extend::<[&(dyn ToSql + Sync); 6]>([
-        &skips.ids,
-        &skips.schedules,
-        &skips.times,
-        &skips.outcomes,
-        &skips.reasons,
-        &walls,
-    ]);
+    params.extend(skips.params());
+    params.push(&walls);
     let [locked, _, moved] = session
         .transact(
             UNHURRIED,
