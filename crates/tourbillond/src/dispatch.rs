@@ -74,3 +74,13 @@ async fn tidy(service: Arc<Service>) {
         metrics::tidy();
     }
 }
+
+/// Reads the head of a request.
+#[cfg(test)]
+async fn head(stream: &mut (impl tokio::io::AsyncRead + Unpin)) -> std::io::Result<String> {
+    let mut text = Vec::new();
+    while !text.ends_with(b"\r\n\r\n") {
+        text.push(tokio::io::AsyncReadExt::read_u8(stream).await?);
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}

@@ -164,14 +164,8 @@ async fn wait_for(calls: &Calls, count: u64) -> Result<()> {
 
 fn definition(receiver: SocketAddr, at: &str) -> Definition {
     let callback = Callback {
-        method: "POST".to_owned(),
-        url: format!("http://{receiver}/"),
-        headers: Default::default(),
         body: r#"{"key":"{{key}}"}"#.to_owned(),
-        body_bytes: None,
-        timeout: None,
-        success: Vec::new(),
-        complete_within: None,
+        ..Callback::new(format!("http://{receiver}/"))
     };
     Definition::new(When::At(AtWhen { at: at.to_owned() }), callback)
 }

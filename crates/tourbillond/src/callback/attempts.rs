@@ -144,10 +144,7 @@ mod tests {
             status: Some(503),
             error: Some("answered 503".into()),
             answer: answer.into(),
-            request: None,
-            headers: BTreeMap::new(),
-            timing: Timing::default(),
-            completion: None,
+            ..EndedAttempt::default()
         }
     }
 

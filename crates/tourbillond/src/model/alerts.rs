@@ -26,16 +26,7 @@ pub struct Notify {
 impl Notify {
     /// Returns the callback that sends this body.
     pub(crate) fn callback(&self, body: String) -> Callback {
-        Callback {
-            method: "POST".to_owned(),
-            url: self.url.clone(),
-            headers: self.headers.clone(),
-            body,
-            body_bytes: None,
-            timeout: None,
-            success: Vec::new(),
-            complete_within: None,
-        }
+        Callback { headers: self.headers.clone(), body, ..Callback::new(self.url.clone()) }
     }
 }
 

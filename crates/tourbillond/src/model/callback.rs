@@ -43,3 +43,19 @@ pub struct Callback {
 fn post() -> String {
     "POST".to_owned()
 }
+
+impl Callback {
+    /// Makes a `POST` without a body.
+    pub fn new(url: String) -> Self {
+        Self {
+            method: post(),
+            url,
+            headers: BTreeMap::new(),
+            body: String::new(),
+            body_bytes: None,
+            timeout: None,
+            success: Vec::new(),
+            complete_within: None,
+        }
+    }
+}

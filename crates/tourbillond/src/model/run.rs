@@ -81,7 +81,7 @@ pub struct LastRun {
 }
 
 /// One finished attempt, as kept in the detail of a timer and of a record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EndedAttempt {
     /// Number of the attempt.
     pub attempt: u32,

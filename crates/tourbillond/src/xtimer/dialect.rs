@@ -248,18 +248,8 @@ pub(super) fn new(def: TimerDef, zone: &str) -> Result<(Definition, XTimer), Pro
         return Err(Problem::fields(missing));
     }
     let when = CronWhen { cron: String::new(), zone: zone.to_owned(), bounds: Bounds::default() };
-    let callback = Callback {
-        method: String::new(),
-        url: String::new(),
-        headers: BTreeMap::new(),
-        body: String::new(),
-        body_bytes: None,
-        timeout: None,
-        success: Vec::new(),
-        complete_within: None,
-    };
-    let mut definition =
-        Definition { enabled: false, ..Definition::new(When::Cron(when), callback) };
+    let definition = Definition::new(When::Cron(when), Callback::new(String::new()));
+    let mut definition = Definition { enabled: false, ..definition };
     let mut xtimer = XTimer::default();
     def.apply(&mut definition, &mut xtimer, zone)?;
     Ok((definition, xtimer))

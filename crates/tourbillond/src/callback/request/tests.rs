@@ -5,14 +5,9 @@ use crate::model::Callback;
 
 fn callback() -> Callback {
     Callback {
-        method: "POST".into(),
-        url: "https://example.com/hook?a=b#part".into(),
         headers: BTreeMap::from([("X-Team".into(), "ops".into())]),
         body: r#"["{{app}}/{{ schedule }}","{{key}}",{{attempt}},"{{scheduled_for}}"]"#.into(),
-        body_bytes: None,
-        timeout: None,
-        success: Vec::new(),
-        complete_within: None,
+        ..Callback::new("https://example.com/hook?a=b#part".into())
     }
 }
 

@@ -137,14 +137,9 @@ async fn once(service: &Service, app: &str, key: &str, url: &str) {
             ..Definition::new(
                 When::At(AtWhen { at: "2026-01-01T00:00:00Z".to_owned() }),
                 Callback {
-                    method: "POST".to_owned(),
-                    url: url.to_owned(),
-                    headers: BTreeMap::new(),
                     body: "{{key}} {{attempt}}".to_owned(),
-                    body_bytes: None,
                     timeout: Some("100s".to_owned()),
-                    success: Vec::new(),
-                    complete_within: None,
+                    ..Callback::new(url.to_owned())
                 },
             )
         },

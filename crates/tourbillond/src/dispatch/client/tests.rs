@@ -5,12 +5,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::*;
 use crate::config::App;
+use crate::dispatch::head;
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(100);
@@ -31,15 +32,6 @@ where
         }
     });
     (url, count)
-}
-
-/// Reads the head of a request that has no body.
-async fn head(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
-    let mut text = Vec::new();
-    while !text.ends_with(b"\r\n\r\n") {
-        text.push(stream.read_u8().await?);
-    }
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn client(network: &str) -> Client {

@@ -15,6 +15,7 @@ use crate::callback::Answer;
 use crate::config::{App, Proxies, Trust};
 use crate::dispatch::client::{Client, Lack};
 use crate::dispatch::connect::Way;
+use crate::dispatch::head;
 use crate::dispatch::reach::{CONNECT_ONE, Reach};
 
 /// Longer than any test takes.
@@ -22,14 +23,6 @@ const LONG: Duration = Duration::from_secs(100);
 
 /// Answer of a receiver.
 const DONE: &str = "HTTP/1.1 204 Done\r\nConnection: close\r\n\r\n";
-
-async fn head(stream: &mut TcpStream) -> io::Result<String> {
-    let mut text = Vec::new();
-    while !text.ends_with(b"\r\n\r\n") {
-        text.push(stream.read_u8().await?);
-    }
-    Ok(String::from_utf8_lossy(&text).into_owned())
-}
 
 /// Starts what says `first` to the first head of each connection, and [`DONE`] to the next. Returns
 /// its port, and the heads.

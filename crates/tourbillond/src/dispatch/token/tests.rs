@@ -7,14 +7,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tourbillon::virtual_time::VirtualClock;
 
 use super::*;
+use crate::dispatch::head;
 
 /// Reads a request with its body.
 async fn request(stream: &mut TcpStream) -> io::Result<String> {
-    let mut text = Vec::new();
-    while !text.ends_with(b"\r\n\r\n") {
-        text.push(stream.read_u8().await?);
-    }
-    let mut text = String::from_utf8_lossy(&text).into_owned();
+    let mut text = head(stream).await?;
     let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     stream.read_exact(&mut body).await?;
