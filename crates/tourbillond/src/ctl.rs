@@ -8,6 +8,7 @@ mod crontab;
 mod lines;
 mod local;
 mod remote;
+mod runs;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -24,10 +25,12 @@ use clap::{CommandFactory as _, Parser as _};
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tourbillon_durable::Time;
+use url::Url;
 
-use apply::Wanted;
-use cli::{Cli, Command, Consent, Foreign, Import, when};
+use apply::{Step, Wanted};
+use cli::{Cli, Command, Consent, Foreign, Import, Keys};
 use remote::Remote;
+use runs::Page;
 
 use crate::manual::Manual;
 
@@ -84,238 +87,237 @@ fn run(cli: &Cli) -> Done {
     let remote =
         Remote::new(&cli.common.url, cli.common.token.as_deref(), cli.common.ca.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    runtime.block_on(carry_out(cli, &remote))
+    let context = Context { remote: &remote, app: &cli.common.app, is_json: cli.common.json };
+    runtime.block_on(context.carry_out(&cli.command))
 }
 
-async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
-    let app = &*cli.common.app;
-    let schedule = |key: &str, verb: &[&str]| {
-        let path = ["v1", "apps", app, "schedules", key];
-        remote.url(path.iter().chain(verb).copied(), &[])
-    };
-    let runs = |id: &str, verb: &[&str]| {
-        let path = ["v1", "apps", app, "runs", id];
-        remote.url(path.iter().chain(verb).copied(), &[])
-    };
-    let zone = TimeZone::system();
-    let out = |answer: &Value, shown: fn(&Value) -> String| {
-        print(&if cli.common.json { pretty(answer) } else { shown(&local::times(answer, &zone)) })
-    };
-    match &cli.command {
-        Command::Apps => out(&remote.get(remote.url(["v1", "apps"], &[])).await?, show::apps),
-        Command::List { search, prefix, state, label, page } => {
-            let asked = [
-                ("search", search.as_deref()),
-                ("prefix", prefix.as_deref()),
-                ("state", state.as_deref()),
-                ("label", label.as_deref()),
-                ("last_runs", Some("1")),
-            ];
-            let items = remote.list(&["v1", "apps", app, "schedules"], &asked, page.limit).await?;
-            out(&items, show::schedules)
+/// App that a command is about, and the format of answers.
+struct Context<'a> {
+    remote: &'a Remote,
+    app: &'a str,
+    is_json: bool,
+}
+
+impl Context<'_> {
+    /// Segments of the app's schedules.
+    fn schedules(&self) -> [&str; 4] {
+        ["v1", "apps", self.app, "schedules"]
+    }
+
+    /// The address of a resource of the app.
+    fn url<'a>(&'a self, path: impl IntoIterator<Item = &'a str>) -> Url {
+        self.remote.url(["v1", "apps", self.app].into_iter().chain(path), &[])
+    }
+
+    /// Prints an answer.
+    fn out(&self, answer: &Value, shown: fn(&Value) -> String) -> Done {
+        let text = || shown(&local::times(answer, &TimeZone::system()));
+        print(&if self.is_json { pretty(answer) } else { text() })
+    }
+
+    async fn get(&self, url: Url, shown: fn(&Value) -> String) -> Done {
+        self.out(&self.remote.get(url).await?, shown)
+    }
+
+    async fn send(
+        &self,
+        method: &str,
+        url: Url,
+        body: Option<&Value>,
+        shown: fn(&Value) -> String,
+    ) -> Done {
+        self.out(&self.remote.send(method, url, body).await?, shown)
+    }
+
+    /// Sends a request for each of these schedules.
+    async fn each(&self, method: &str, keys: &[String], verb: Option<&str>) -> Done {
+        for key in keys {
+            let url = self.url(["schedules", key].into_iter().chain(verb));
+            self.send(method, url, None, show::switched).await?;
         }
-        Command::Get { key } => out(&remote.get(schedule(key, &[])).await?, show::schedule),
-        Command::Create { key, define } => {
-            let mut body = serde_json::to_value(define.definition()?)?;
-            if let Some(key) = key {
-                body["key"] = json!(key);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn list(
+        &self,
+        of: &str,
+        query: &[(&str, Option<&str>)],
+        page: &Page,
+        shown: fn(&Value) -> String,
+    ) -> Done {
+        let items = self.remote.list(&["v1", "apps", self.app, of], query, page.limit).await?;
+        self.out(&items, shown)
+    }
+
+    async fn carry_out(&self, command: &Command) -> Done {
+        match command {
+            Command::Apps => self.get(self.remote.url(["v1", "apps"], &[]), show::apps).await,
+            Command::List { search, prefix, state, label, page } => {
+                let query = [
+                    ("search", search.as_deref()),
+                    ("prefix", prefix.as_deref()),
+                    ("state", state.as_deref()),
+                    ("label", label.as_deref()),
+                    ("last_runs", Some("1")),
+                ];
+                self.list("schedules", &query, page, show::schedules).await
             }
-            let url = remote.url(["v1", "apps", app, "schedules"], &[]);
-            out(&remote.send("POST", url, Some(&body)).await?, show::schedule)
-        }
-        Command::Put { key, define } => {
-            let body = serde_json::to_value(define.definition()?)?;
-            out(&remote.send("PUT", schedule(key, &[]), Some(&body)).await?, show::schedule)
-        }
-        Command::Delete { keys } => {
-            for key in keys {
-                out(&remote.send("DELETE", schedule(key, &[]), None).await?, show::switched)?;
+            Command::Get { key } => self.get(self.url(["schedules", key]), show::schedule).await,
+            Command::Create { key, define } => {
+                let mut body = serde_json::to_value(define.definition()?)?;
+                if let Some(key) = key {
+                    body["key"] = json!(key);
+                }
+                self.send("POST", self.url(["schedules"]), Some(&body), show::schedule).await
             }
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Enable { keys } => {
-            for key in keys {
-                let url = schedule(key, &["enable"]);
-                out(&remote.send("POST", url, None).await?, show::switched)?;
+            Command::Put { key, define } => {
+                let body = serde_json::to_value(define.definition()?)?;
+                self.send("PUT", self.url(["schedules", key]), Some(&body), show::schedule).await
             }
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Disable { keys } => {
-            for key in keys {
-                let url = schedule(key, &["disable"]);
-                out(&remote.send("POST", url, None).await?, show::switched)?;
+            Command::Delete(Keys { keys }) => self.each("DELETE", keys, None).await,
+            Command::Enable(Keys { keys }) => self.each("POST", keys, Some("enable")).await,
+            Command::Disable(Keys { keys }) => self.each("POST", keys, Some("disable")).await,
+            Command::RunNow { key } => {
+                self.send("POST", self.url(["schedules", key, "run-now"]), None, show::fields).await
             }
-            Ok(ExitCode::SUCCESS)
+            Command::Test { request } => self.test(request).await,
+            Command::Times(command) => command.carry_out(self).await,
+            Command::Runs(command) => command.carry_out(self).await,
+            Command::Overview => {
+                // An admin's token sees all apps; another's only its own.
+                let url = self.remote.url(["v1", "overview"], &[("app", Some(self.app))]);
+                self.get(url, show::overview).await
+            }
+            Command::Apply { file, prune, consent } => {
+                let wanted = Wanted::parse(&read(file)?, is_toml(file)).map_err(Failure::Usage)?;
+                self.make_so(wanted, if *prune { Some("") } else { None }, consent).await
+            }
+            Command::Export { prefix } => self.export(prefix.as_deref()).await,
+            Command::Import(import) => self.import(import).await,
+            Command::Manual(_) => Ok(ExitCode::SUCCESS),
         }
-        Command::RunNow { key } => {
-            out(&remote.send("POST", schedule(key, &["run-now"]), None).await?, show::fields)
-        }
-        Command::Preview { key: Some(key), count, .. } => {
-            let path = ["v1", "apps", app, "schedules", key, "preview"];
-            let url = remote.url(path, &[("count", Some(&count.to_string()))]);
-            out(&remote.get(url).await?, show::preview)
-        }
-        Command::Preview { cron, zone, every, limits, count, .. } => {
-            let when = when(cron.as_deref(), zone, every.as_deref(), None, None, limits)?;
-            let body = json!({ "when": when, "count": count });
-            let url = remote.url(["v1", "preview"], &[]);
-            out(&remote.send("POST", url, Some(&body)).await?, show::preview)
-        }
-        Command::Test { request } => {
-            let body = serde_json::to_value(request.callback()?)?;
-            let url = remote.url(["v1", "apps", app, "test"], &[]);
-            let ended = remote.send("POST", url, Some(&body)).await?;
-            out(&ended, show::attempt)?;
-            Ok(if ended["error"].is_null() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-        }
-        Command::Times(command) => command.carry_out(remote, schedule, out).await,
-        Command::Runs { key, search, state, since, until, page } => {
-            let asked = [
-                ("key", key.as_deref()),
-                ("search", search.as_deref()),
-                ("state", state.as_deref()),
-                ("since", since.as_deref()),
-                ("until", until.as_deref()),
-            ];
-            let items = remote.list(&["v1", "apps", app, "runs"], &asked, page.limit).await?;
-            out(&items, show::runs)
-        }
-        Command::Run { id } => out(&remote.get(runs(id, &[])).await?, show::run),
-        Command::Retry { id } => {
-            out(&remote.send("POST", runs(id, &["retry"]), None).await?, show::fields)
-        }
-        Command::Overview => {
-            // An admin's token sees all apps; another's only its own.
-            let url = remote.url(["v1", "overview"], &[("app", Some(app))]);
-            out(&remote.get(url).await?, show::overview)
-        }
-        Command::Apply { file, prune, consent } => {
-            let wanted = Wanted::parse(&read(file)?, is_toml(file)).map_err(Failure::Usage)?;
-            make_so(remote, app, wanted, if *prune { Some("") } else { None }, consent).await
-        }
-        Command::Export { prefix } => export(remote, app, prefix.as_deref()).await,
-        Command::Import(Import { from: None, file, consent }) => {
+    }
+
+    /// Tests a callback. It fails if the callback does.
+    async fn test(&self, request: &cli::Request) -> Done {
+        let body = serde_json::to_value(request.callback()?)?;
+        let ended = self.remote.send("POST", self.url(["test"]), Some(&body)).await?;
+        self.out(&ended, show::attempt)?;
+        Ok(if ended["error"].is_null() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Imports lines, or the schedules of another scheduler.
+    async fn import(&self, Import { from, file, consent }: &Import) -> Done {
+        let Some(Foreign::Crontab { file, to, format, zone, prefix, consent }) = from else {
             let file = file.as_deref().unwrap_or(Path::new("-"));
             let wanted = lines::parse(&read(file)?)
                 .map_err(|why| Failure::Usage(format!("{}: {why}", file.display())))?;
-            make_so(remote, app, wanted, None, consent).await
-        }
-        Command::Import(Import {
-            from: Some(Foreign::Crontab { file, to, format, zone, prefix, consent }),
-            ..
-        }) => {
-            let zone = zone.clone().map_or_else(crontab::local_zone, Ok)?;
-            let wanted = crontab::read(&read(file)?, *format, &zone, prefix, to)
-                .map_err(|faults| Failure::Usage(format!("{}:\n{faults}", file.display())))?;
-            make_so(remote, app, wanted, Some(prefix), consent).await
-        }
-        Command::Manual(_) => Ok(ExitCode::SUCCESS),
+            return self.make_so(wanted, None, consent).await;
+        };
+        let zone = zone.clone().map_or_else(crontab::local_zone, Ok)?;
+        let wanted = crontab::read(&read(file)?, *format, &zone, prefix, to)
+            .map_err(|faults| Failure::Usage(format!("{}:\n{faults}", file.display())))?;
+        self.make_so(wanted, Some(prefix), consent).await
     }
-}
 
-/// Writes the schedules of an app as lines.
-async fn export(remote: &Remote, app: &str, prefix: Option<&str>) -> Done {
-    let path = ["v1", "apps", app, "schedules"];
-    let listed = remote.list(&path, &[("prefix", prefix)], usize::MAX).await?;
-    let mut export = lines::Export::default();
-    for item in listed.as_array().into_iter().flatten() {
-        // A list leaves bodies out.
-        match item["key"].as_str().filter(|_| item["callback"]["body_bytes"].is_number()) {
-            Some(key) => {
-                // A schedule deleted since then is left out.
-                let url = remote.url(path.into_iter().chain([key]), &[]);
-                remote.find(url).await?.map_or(Ok(()), |item| export.add(&item))?;
+    /// Writes the schedules of the app as lines.
+    async fn export(&self, prefix: Option<&str>) -> Done {
+        let query = [("prefix", prefix)];
+        let listed = self.remote.list(&self.schedules(), &query, usize::MAX).await?;
+        let mut export = lines::Export::default();
+        for item in listed.as_array().into_iter().flatten() {
+            // A list leaves bodies out.
+            match item["key"].as_str().filter(|_| item["callback"]["body_bytes"].is_number()) {
+                Some(key) => {
+                    // A schedule deleted since then is left out.
+                    let found = self.remote.find(self.url(["schedules", key])).await?;
+                    found.map_or(Ok(()), |item| export.add(&item))?;
+                }
+                None => export.add(item)?,
             }
-            None => export.add(item)?,
         }
+        export.end();
+        print(&export.text)?;
+        eprint!("{}", export.notes());
+        let is_whole = export.missing.is_empty();
+        Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
     }
-    export.end();
-    print(&export.text)?;
-    eprint!("{}", export.notes());
-    let is_whole = export.missing.is_empty();
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
-}
 
-/// Returns the schedules of an app whose keys begin with `prefix`, and all wanted ones, with their
-/// bodies. No list has finished one-shots, so wanted ones are asked for.
-async fn found(
-    remote: &Remote,
-    path: [&str; 4],
-    prefix: Option<&str>,
-    wanted: &Wanted,
-) -> Result<Value, Failure> {
-    let mut missing: BTreeSet<_> = wanted.once().collect();
-    let mut there = Vec::new();
-    let mut listed = remote.list(&path, &[("prefix", prefix)], usize::MAX).await?;
-    for item in listed.as_array_mut().map(std::mem::take).unwrap_or_default() {
-        let key = item["key"].as_str().unwrap_or_default();
-        missing.remove(key);
-        if wanted.schedules.contains_key(key) && item["callback"]["body_bytes"].is_number() {
-            there.extend(remote.find(remote.url(path.into_iter().chain([key]), &[])).await?);
-        } else {
-            there.push(item);
-        }
-    }
-    for key in missing {
-        there.extend(remote.find(remote.url(path.into_iter().chain([key]), &[])).await?);
-    }
-    Ok(there.into())
-}
-
-/// Shows the changes, asks for consent, and makes them. Unwanted schedules whose keys begin with
-/// `prune` are deleted. A schedule that the service refuses does not hold up others.
-async fn make_so(
-    remote: &Remote,
-    app: &str,
-    mut wanted: Wanted,
-    prune: Option<&str>,
-    consent: &Consent,
-) -> Done {
-    let prefix = prune.filter(|prefix| !prefix.is_empty() && wanted.all_begin(prefix));
-    let path = ["v1", "apps", app, "schedules"];
-    let there = found(remote, path, prefix, &wanted).await?;
-    let now = Time::from(SystemTime::now());
-    for note in apply::settle(&mut wanted, &there, (!consent.past).then_some(now))? {
-        eprintln!("{note}");
-    }
-    let unknown = lines::unknown(&wanted, &there)?;
-    if !unknown.is_empty() {
-        return Err(Failure::Usage(format!(
-            "these values are masked, and the service does not have them; write them into the \
-             file, or name a header secret:\n  {}",
-            unknown.join("\n  ")
-        )));
-    }
-    let mut steps = Vec::new();
-    for step in apply::plan(&wanted, &there, prune)? {
-        if !step.is_done(remote, remote.url(path, &[])).await? {
-            steps.push(step);
-        }
-    }
-    print(&apply::shown(&steps))?;
-    if steps.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    if consent.dry_run {
-        return Ok(ExitCode::from(DIFFERS));
-    }
-    if !consent.yes && !agreed()? {
-        return Err(Failure::Refused("not confirmed: nothing was changed".to_owned()));
-    }
-    let mut refused = 0;
-    for step in &steps {
-        match step.carry_out(remote, path).await {
-            Ok(()) => {}
-            // Of this schedule, and not of the token or the service.
-            Err(Failure::Answered(status @ 400..500, why)) if !matches!(status, 401 | 403) => {
-                eprintln!("not done: {}: {why}", show::visible(step.key()));
-                refused += 1;
+    /// Returns the schedules of the app whose keys begin with `prefix`, and all wanted ones, with
+    /// their bodies. No list has finished one-shots, so wanted ones are asked for.
+    async fn found(&self, prefix: Option<&str>, wanted: &Wanted) -> Result<Value, Failure> {
+        let mut missing: BTreeSet<_> = wanted.once().collect();
+        let mut there = Vec::new();
+        let query = [("prefix", prefix)];
+        let mut listed = self.remote.list(&self.schedules(), &query, usize::MAX).await?;
+        for item in listed.as_array_mut().map(std::mem::take).unwrap_or_default() {
+            let key = item["key"].as_str().unwrap_or_default();
+            missing.remove(key);
+            if wanted.schedules.contains_key(key) && item["callback"]["body_bytes"].is_number() {
+                there.extend(self.remote.find(self.url(["schedules", key])).await?);
+            } else {
+                there.push(item);
             }
-            Err(failure) => return Err(failure),
         }
+        for key in missing {
+            there.extend(self.remote.find(self.url(["schedules", key])).await?);
+        }
+        Ok(there.into())
     }
-    print(&format!("{} done\n", steps.len() - refused))?;
-    Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+
+    /// Shows the changes, asks for consent, and makes them. Unwanted schedules whose keys begin
+    /// with `prune` are deleted.
+    async fn make_so(&self, mut wanted: Wanted, prune: Option<&str>, consent: &Consent) -> Done {
+        let prefix = prune.filter(|prefix| !prefix.is_empty() && wanted.all_begin(prefix));
+        let there = self.found(prefix, &wanted).await?;
+        let now = Time::from(SystemTime::now());
+        for note in apply::settle(&mut wanted, &there, (!consent.past).then_some(now))? {
+            eprintln!("{note}");
+        }
+        let unknown = lines::unknown(&wanted, &there)?;
+        if !unknown.is_empty() {
+            return Err(Failure::Usage(format!(
+                "these values are masked, and the service does not have them; write them into the \
+                 file, or name a header secret:\n  {}",
+                unknown.join("\n  ")
+            )));
+        }
+        let mut steps = Vec::new();
+        for step in apply::plan(&wanted, &there, prune)? {
+            if !step.is_done(self.remote, self.url(["schedules"])).await? {
+                steps.push(step);
+            }
+        }
+        print(&apply::shown(&steps))?;
+        if steps.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if consent.dry_run {
+            return Ok(ExitCode::from(DIFFERS));
+        }
+        if !consent.yes && !agreed()? {
+            return Err(Failure::Refused("not confirmed: nothing was changed".to_owned()));
+        }
+        self.change(&steps).await
+    }
+
+    /// Makes changes. A schedule that the service refuses does not hold up others.
+    async fn change(&self, steps: &[Step]) -> Done {
+        let mut refused = 0;
+        for step in steps {
+            match step.carry_out(self.remote, self.schedules()).await {
+                Ok(()) => {}
+                // Of this schedule, and not of the token or the service.
+                Err(Failure::Answered(status @ 400..500, why)) if !matches!(status, 401 | 403) => {
+                    eprintln!("not done: {}: {why}", show::visible(step.key()));
+                    refused += 1;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        print(&format!("{} done\n", steps.len() - refused))?;
+        Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
 }
 
 fn agreed() -> Result<bool, Failure> {

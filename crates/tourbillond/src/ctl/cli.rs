@@ -6,12 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
-use super::{Failure, alerts, crontab, read, times};
+use super::{Failure, alerts, crontab, read, runs, times};
 use crate::manual::Manual;
-use crate::model::{
-    AfterWhen, AtWhen, Bounds, Callback, CronWhen, Definition, EveryWhen, Header, MissedPolicy,
-    OverlapPolicy, RetryPolicy, When,
-};
+use crate::model::{Callback, Definition, Header, MissedPolicy, OverlapPolicy, RetryPolicy};
 
 /// Manage the schedules and runs of a `tourbillond`.
 #[derive(Debug, Parser)]
@@ -86,7 +83,7 @@ pub(super) enum Command {
         #[arg(long)]
         label: Option<String>,
         #[command(flatten)]
-        page: Page,
+        page: runs::Page,
     },
     /// Show a schedule.
     Get {
@@ -108,23 +105,11 @@ pub(super) enum Command {
         define: Define,
     },
     /// Delete schedules: once the command succeeds, no callback of them starts.
-    Delete {
-        /// Keys of the schedules.
-        #[arg(required = true)]
-        keys: Vec<String>,
-    },
+    Delete(Keys),
     /// Enable schedules.
-    Enable {
-        /// Keys of the schedules.
-        #[arg(required = true)]
-        keys: Vec<String>,
-    },
+    Enable(Keys),
     /// Disable schedules, so that no callback of them starts until they are enabled.
-    Disable {
-        /// Keys of the schedules.
-        #[arg(required = true)]
-        keys: Vec<String>,
-    },
+    Disable(Keys),
     /// Call back now, beside the times of the schedule.
     RunNow {
         /// Key of the schedule.
@@ -139,60 +124,8 @@ pub(super) enum Command {
     },
     #[command(flatten)]
     Times(times::Command),
-    /// Show the next times of a schedule, or of an expression.
-    Preview {
-        /// Key of the schedule.
-        #[arg(
-            conflicts_with_all = ["cron", "every", "anchor", "start", "end", "exclude"],
-            required_unless_present_any = ["cron", "every"],
-        )]
-        key: Option<String>,
-        /// Preview a crontab(5) expression.
-        #[arg(long, conflicts_with = "every")]
-        cron: Option<String>,
-        /// Time zone of the expression.
-        #[arg(long, conflicts_with = "every", default_value = "UTC")]
-        zone: String,
-        /// Preview a period, such as `90s`.
-        #[arg(long)]
-        every: Option<String>,
-        #[command(flatten)]
-        limits: times::Limits,
-        /// Number of occurrences.
-        #[arg(long, default_value_t = 10)]
-        count: u32,
-    },
-    /// List runs, newest first.
-    Runs {
-        /// Only runs of this schedule.
-        #[arg(long)]
-        key: Option<String>,
-        /// Only runs with a key that contains this text, in small or large letters.
-        #[arg(long)]
-        search: Option<String>,
-        /// Only runs in this state: pending, running, waiting, succeeded, dead, skipped or
-        /// cancelled.
-        #[arg(long)]
-        state: Option<String>,
-        /// Only runs from this time on.
-        #[arg(long)]
-        since: Option<String>,
-        /// Only runs before this time.
-        #[arg(long)]
-        until: Option<String>,
-        #[command(flatten)]
-        page: Page,
-    },
-    /// Show a run with its attempts.
-    Run {
-        /// Id of the run.
-        id: String,
-    },
-    /// Retry a dead run, as a new run.
-    Retry {
-        /// Id of the run.
-        id: String,
-    },
+    #[command(flatten)]
+    Runs(runs::Command),
     /// Show counts of runs and schedules, recent failures, and the nodes.
     Overview,
     /// Apply a file of schedules: show the difference, ask for confirmation, and change them.
@@ -222,6 +155,14 @@ pub(super) enum Command {
     Import(Import),
     #[command(flatten)]
     Manual(Manual),
+}
+
+/// Some schedules.
+#[derive(Args, Debug)]
+pub(super) struct Keys {
+    /// Keys of the schedules.
+    #[arg(required = true)]
+    pub(super) keys: Vec<String>,
 }
 
 /// An import: of lines, or from another scheduler.
@@ -263,14 +204,6 @@ pub(super) enum Foreign {
         #[command(flatten)]
         consent: Consent,
     },
-}
-
-/// Part of a list.
-#[derive(Args, Debug)]
-pub(super) struct Page {
-    /// Maximum number of items.
-    #[arg(long, default_value_t = 100)]
-    pub(super) limit: usize,
 }
 
 /// Consent to a change.
@@ -414,13 +347,12 @@ impl Request {
         let secrets = secrets.map(|(name, secret)| (name, Header::Secret { secret }));
         Ok(Callback {
             method: self.method.clone(),
-            url,
             headers: values.chain(secrets).collect(),
             body,
-            body_bytes: None,
             timeout: self.timeout.clone(),
             success: self.success.clone(),
             complete_within: self.complete_within.clone(),
+            ..Callback::new(url)
         })
     }
 }
@@ -434,7 +366,7 @@ impl Define {
         }
         let [cron, every, at, after] =
             [&self.cron, &self.every, &self.at, &self.after].map(Option::as_deref);
-        let when = when(cron, &self.zone, every, at, after, &self.limits)?;
+        let when = times::when(cron, &self.zone, every, at, after, &self.limits)?;
         let callback = self.request.callback()?;
         let retry =
             self.attempts.map(|attempts| RetryPolicy { attempts, ..RetryPolicy::default() });
@@ -451,33 +383,5 @@ impl Define {
             enabled: !self.disabled,
             ..Definition::new(when, callback)
         })
-    }
-}
-
-pub(super) fn when(
-    cron: Option<&str>,
-    zone: &str,
-    every: Option<&str>,
-    at: Option<&str>,
-    after: Option<&str>,
-    limits: &times::Limits,
-) -> Result<When, Failure> {
-    let own = str::to_owned;
-    let bounds = limits.bounds();
-    if cron.or(every).is_none() && bounds != Bounds::default() {
-        let why = "`--start`, `--end` and `--exclude` go with `--cron` or `--every`";
-        return Err(Failure::Usage(why.to_owned()));
-    }
-    match (cron, every, at, after) {
-        (Some(cron), ..) => Ok(When::Cron(CronWhen { cron: own(cron), zone: own(zone), bounds })),
-        (_, Some(every), ..) => {
-            let anchor = limits.anchor.clone();
-            Ok(When::Every(EveryWhen { every: own(every), anchor, bounds }))
-        }
-        (_, _, Some(at), _) => Ok(When::At(AtWhen { at: own(at) })),
-        (_, _, _, Some(after)) => Ok(When::After(AfterWhen { after: own(after) })),
-        _ => Err(Failure::Usage(
-            "no time is given: use `--cron`, `--every`, `--at` or `--after`".to_owned(),
-        )),
     }
 }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use clap::ValueEnum;
 use sha2::{Digest as _, Sha256};
-use tourbillon_cron::system_zone;
-use tourbillon_crontab::Format;
+use tourbillon_cron::{Cron, system_zone};
+use tourbillon_crontab::{Format, Job};
 
 use super::Failure;
 use super::apply::Wanted;
@@ -70,28 +70,20 @@ pub(super) fn read(
         .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     let mut schedules = BTreeMap::new();
     let mut faults: String = table.never.iter().map(|fault| format!("{fault}\n")).collect();
-    for job in table.jobs {
-        let Some(cron) = job.when else {
-            let why = "`@reboot` cannot be imported, because it names no time";
-            let _ = writeln!(faults, "{}: {why}", job.line);
-            continue;
+    for job in &table.jobs {
+        let cron = match importable(job) {
+            Ok(cron) => cron,
+            Err(why) => {
+                let _ = writeln!(faults, "{}: {why}", job.line);
+                continue;
+            }
         };
-        let lost = job.variables.iter().map(|(name, _)| &**name);
-        let mut lost =
-            lost.filter(|name| !matches!(*name, "CRON_TZ" | "SHELL" | "PATH" | "MAILTO"));
-        if let Some(name) = lost.next() {
-            let name = super::show::visible(name);
-            let why = "cannot be imported, because a callback has none";
-            let _ = writeln!(faults, "{}: the variable `{name}` {why}", job.line);
-            continue;
-        }
-        let line = job.line.to_string();
-        let user = job.user.unwrap_or_default();
+        let user = job.user.as_deref().unwrap_or_default();
         let input = job.input.as_deref().unwrap_or_default();
         // However many spaces are between its fields, an expression is the same.
         let fields = cron.expression().split_whitespace();
         let (cron, zone) = (fields.collect::<Vec<_>>().join(" "), cron.zone().to_owned());
-        let name = name(&[&cron, &zone, &user, &job.command, input]);
+        let name = name(&[&cron, &zone, user, &job.command, input]);
         let mut key = format!("{prefix}{name}");
         // Lines that say the same are not distinguished, but counted.
         for count in 2.. {
@@ -100,21 +92,7 @@ pub(super) fn read(
             }
             key = format!("{prefix}{name}-{count}");
         }
-        let url = to.replace("{key}", &key).replace("{line}", &line).replace("{user}", &user);
-        let mut body = job.command;
-        if let Some(input) = job.input {
-            // The command's standard input.
-            body = format!("{body}\n{input}");
-        }
-        // A command's braces are no names of a template.
-        let body = body.replace("{{", "{{{{");
-        let text = "text/plain; charset=utf-8".to_owned();
-        let headers = BTreeMap::from([("Content-Type".to_owned(), text.into())]);
-        let method = "POST".to_owned();
-        let (body_bytes, timeout, success) = (None, None, Vec::new());
-        let complete_within = None;
-        let callback =
-            Callback { method, url, headers, body, body_bytes, timeout, success, complete_within };
+        let callback = callback(job, &key, to);
         let when = When::Cron(CronWhen { cron, zone, bounds: Bounds::default() });
         // As cron does.
         let missed = Some(MissedPolicy::Skip);
@@ -122,4 +100,32 @@ pub(super) fn read(
         schedules.insert(key, definition);
     }
     if faults.is_empty() { Ok(Wanted { schedules }) } else { Err(faults) }
+}
+
+/// Returns the times of a line, or the reason why it cannot be imported.
+fn importable(job: &Job) -> Result<&Cron, String> {
+    let cron = job.when.as_ref();
+    let cron = cron.ok_or("`@reboot` cannot be imported, because it names no time")?;
+    let names = job.variables.iter().map(|(name, _)| &**name);
+    let mut lost = names.filter(|name| !matches!(*name, "CRON_TZ" | "SHELL" | "PATH" | "MAILTO"));
+    match lost.next().map(super::show::visible) {
+        Some(name) => {
+            Err(format!("the variable `{name}` cannot be imported, because a callback has none"))
+        }
+        None => Ok(cron),
+    }
+}
+
+/// Returns the callback of a line: a request to `to` with the command, and its input.
+fn callback(job: &Job, key: &str, to: &str) -> Callback {
+    let (line, user) = (job.line.to_string(), job.user.as_deref().unwrap_or_default());
+    let input = job.input.as_ref().map(|input| format!("\n{input}")).unwrap_or_default();
+    let body = format!("{}{input}", job.command);
+    let text = "text/plain; charset=utf-8".to_owned();
+    Callback {
+        headers: BTreeMap::from([("Content-Type".to_owned(), text.into())]),
+        // A command's braces are no names of a template.
+        body: body.replace("{{", "{{{{"),
+        ..Callback::new(to.replace("{key}", key).replace("{line}", &line).replace("{user}", user))
+    }
 }

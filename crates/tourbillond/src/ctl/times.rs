@@ -1,12 +1,10 @@
-//! Bounds of a schedule by flags, and the commands that pause and backfill it.
+//! Bounds of a schedule by flags, and the commands that pause, backfill and preview it.
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
-use url::Url;
+use serde_json::json;
 
-use super::remote::Remote;
-use super::{Done, show};
-use crate::model::{Bounds, Excluded, Window};
+use super::{Context, Done, Failure, show};
+use crate::model::{AfterWhen, AtWhen, Bounds, CronWhen, EveryWhen, Excluded, When, Window};
 
 /// Anchor and bounds of a schedule.
 #[derive(Args, Debug)]
@@ -47,6 +45,35 @@ impl Limits {
     }
 }
 
+/// Reads the times of a schedule by its flags.
+pub(super) fn when(
+    cron: Option<&str>,
+    zone: &str,
+    every: Option<&str>,
+    at: Option<&str>,
+    after: Option<&str>,
+    limits: &Limits,
+) -> Result<When, Failure> {
+    let own = str::to_owned;
+    let bounds = limits.bounds();
+    if cron.or(every).is_none() && bounds != Bounds::default() {
+        let why = "`--start`, `--end` and `--exclude` go with `--cron` or `--every`";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    match (cron, every, at, after) {
+        (Some(cron), ..) => Ok(When::Cron(CronWhen { cron: own(cron), zone: own(zone), bounds })),
+        (_, Some(every), ..) => {
+            let anchor = limits.anchor.clone();
+            Ok(When::Every(EveryWhen { every: own(every), anchor, bounds }))
+        }
+        (_, _, Some(at), _) => Ok(When::At(AtWhen { at: own(at) })),
+        (_, _, _, Some(after)) => Ok(When::After(AfterWhen { after: own(after) })),
+        _ => Err(Failure::Usage(
+            "no time is given: use `--cron`, `--every`, `--at` or `--after`".to_owned(),
+        )),
+    }
+}
+
 /// Commands about the times of a schedule.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -72,27 +99,55 @@ pub(super) enum Command {
         #[arg(long, default_value_t = 100)]
         limit: u32,
     },
+    /// Show the next times of a schedule, or of an expression.
+    Preview {
+        /// Key of the schedule.
+        #[arg(
+            conflicts_with_all = ["cron", "every", "anchor", "start", "end", "exclude"],
+            required_unless_present_any = ["cron", "every"],
+        )]
+        key: Option<String>,
+        /// Preview a crontab(5) expression.
+        #[arg(long, conflicts_with = "every")]
+        cron: Option<String>,
+        /// Time zone of the expression.
+        #[arg(long, conflicts_with = "every", default_value = "UTC")]
+        zone: String,
+        /// Preview a period, such as `90s`.
+        #[arg(long)]
+        every: Option<String>,
+        #[command(flatten)]
+        limits: Limits,
+        /// Number of occurrences.
+        #[arg(long, default_value_t = 10)]
+        count: u32,
+    },
 }
 
 impl Command {
-    /// Carries it out. `schedule` makes the URL of a key's resource, and `out` shows an answer.
-    pub(super) async fn carry_out(
-        &self,
-        remote: &Remote,
-        schedule: impl Fn(&str, &[&str]) -> Url,
-        out: impl Fn(&Value, fn(&Value) -> String) -> Done,
-    ) -> Done {
-        let (url, body) = match self {
-            Self::Pause { key, until } => (schedule(key, &["pause"]), json!({ "until": until })),
-            Self::Backfill { key, since, until, limit } => {
-                let range = json!({ "since": since, "until": until, "limit": limit });
-                (schedule(key, &["backfill"]), range)
-            }
-        };
-        let answer = remote.send("POST", url, Some(&body)).await?;
+    pub(super) async fn carry_out(&self, context: &Context<'_>) -> Done {
         match self {
-            Self::Pause { .. } => out(&answer, show::switched),
-            Self::Backfill { .. } => out(&answer, show::fields),
+            Self::Pause { key, until } => {
+                let url = context.url(["schedules", key, "pause"]);
+                let body = json!({ "until": until });
+                context.send("POST", url, Some(&body), show::switched).await
+            }
+            Self::Backfill { key, since, until, limit } => {
+                let url = context.url(["schedules", key, "backfill"]);
+                let range = json!({ "since": since, "until": until, "limit": limit });
+                context.send("POST", url, Some(&range), show::fields).await
+            }
+            Self::Preview { key: Some(key), count, .. } => {
+                let mut url = context.url(["schedules", key, "preview"]);
+                url.query_pairs_mut().append_pair("count", &count.to_string());
+                context.get(url, show::preview).await
+            }
+            Self::Preview { cron, zone, every, limits, count, .. } => {
+                let when = when(cron.as_deref(), zone, every.as_deref(), None, None, limits)?;
+                let body = json!({ "when": when, "count": count });
+                let url = context.remote.url(["v1", "preview"], &[]);
+                context.send("POST", url, Some(&body), show::preview).await
+            }
         }
     }
 }
