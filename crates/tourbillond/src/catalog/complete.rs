@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use tourbillon_durable::store::{RecordQuery, TimerQuery, TimerUpdate};
+use tourbillon_durable::store::{RecordQuery, Timer, TimerQuery, TimerUpdate};
 use tourbillon_durable::{Outcome, Time};
 
 use super::error::{Conflict, Error, Result};
@@ -18,7 +18,10 @@ use crate::callback::{
     read_attempts,
 };
 use crate::config::App;
-use crate::model::{self, Complete, Completed, CompletionState, EndedAttempt, Stored, WorkOutcome};
+use crate::model::{
+    self, Callback, Complete, Completed, CompletionState, Definition, EndedAttempt, Stored,
+    WorkOutcome,
+};
 
 impl Catalog {
     /// Keeps a receiver's result of an attempt, or gives the attempt more time. A repeat changes
@@ -44,63 +47,85 @@ impl Catalog {
                 let kept = record.map(|record| record.detail).unwrap_or_default();
                 return self.result_kept(&kept, ticket, call, |_| true).await;
             };
-            if timer.running.is_some() && timer.attempt == ticket.attempt {
-                return Err(Conflict::Unanswered.into());
-            }
-            let stored = serde_json::from_slice::<Stored>(&timer.new.payload);
-            let stored = stored.map_err(|_| Error::Unreadable)?;
-            if stored.made() != ticket.made {
-                return Err(Error::Late);
-            }
-            let definition = stored.definition;
-            let open = open(&timer.detail, &definition, timer.version);
-            let open = open.filter(|open| open.attempt == ticket.attempt);
-            let Some(mut open) = open else {
-                // Of attempts with a successor, only failures were judged.
-                let is_judged = |attempt: &EndedAttempt| attempt.error.is_some();
-                return self.result_kept(&timer.detail, ticket, call, is_judged).await;
-            };
-            let ended = ended(&open)?;
-            let Some(completion) = &mut open.completion else { return Err(Error::Late) };
-            if completion.state != CompletionState::Waiting {
-                return self.result_kept(&timer.detail, ticket, call, |_| true).await;
-            }
-            let now = self.client.now().await?;
-            let until = model::time(&completion.until).map_err(|_| Error::Unreadable)?;
-            if timer.running.is_some() || until <= now {
-                return Err(Error::Late);
-            }
-            let (state, pause) = match call.outcome {
-                WorkOutcome::Working => {
-                    let within = complete_within(&definition.callback);
-                    let within = within.ok().flatten().ok_or(Error::Unreadable)?;
-                    let until = until.max((now + within).min(ended + COMPLETE_MAX));
-                    completion.until = model::rfc3339(until);
-                    (CompletionState::Waiting, until.since(now) + MARGIN)
-                }
-                WorkOutcome::Succeeded => (CompletionState::Succeeded, Duration::ZERO),
-                WorkOutcome::Failed => (CompletionState::Failed, Duration::ZERO),
-            };
-            // A receiver may log the call that it makes.
-            let callback = &definition.callback;
-            let redact = Redact::new(app, callback).and_tokens(callback);
-            let tokens = app.secrets.iter().map(|secret| ticket.token(secret));
-            let redact = tokens.fold(redact, |redact, token| redact.with(&token));
-            completion.state = state;
-            completion.called = Some(model::rfc3339(now));
-            completion.text = cut(&redact.beginning(&call.text, TEXT_MAX), TEXT_MAX);
-            let until = completion.until.clone();
-            // An amendment adds one to the version.
-            let detail = opened(&closed(&timer.detail, &open), &definition, timer.version + 1);
-            match self.client.amend(&timer, detail, pause).await? {
-                TimerUpdate::Done => return Ok(answer(ticket, call, Some(until))),
-                // A node or another call came first.
-                TimerUpdate::Running { .. } | TimerUpdate::Stale => {}
-                // Its schedule was disabled, or it ended.
-                TimerUpdate::Gone => return Err(Error::Late),
+            if let Some(completed) = self.complete_timer(&timer, ticket, app, call).await? {
+                return Ok(completed);
             }
         }
         Err(Conflict::Contended.into())
+    }
+
+    /// Completes an attempt of a timer as it was read; `None` if a node or another call came first.
+    async fn complete_timer(
+        &self,
+        timer: &Timer,
+        ticket: Ticket<'_>,
+        app: &App,
+        call: &Complete,
+    ) -> Result<Option<Completed>> {
+        if timer.running.is_some() && timer.attempt == ticket.attempt {
+            return Err(Conflict::Unanswered.into());
+        }
+        let stored = serde_json::from_slice::<Stored>(&timer.new.payload);
+        let stored = stored.map_err(|_| Error::Unreadable)?;
+        if stored.made() != ticket.made {
+            return Err(Error::Late);
+        }
+        let definition = stored.definition;
+        let open = open(&timer.detail, &definition, timer.version);
+        let open = open.filter(|open| open.attempt == ticket.attempt);
+        let Some(open) = open else {
+            // Of attempts with a successor, only failures were judged.
+            let is_judged = |attempt: &EndedAttempt| attempt.error.is_some();
+            return self.result_kept(&timer.detail, ticket, call, is_judged).await.map(Some);
+        };
+        match open.completion.as_ref().map(|completion| completion.state) {
+            Some(CompletionState::Waiting) => {
+                self.write_call(timer, (open, &definition), ticket, app, call).await
+            }
+            Some(_) => self.result_kept(&timer.detail, ticket, call, |_| true).await.map(Some),
+            None => Err(Error::Late),
+        }
+    }
+
+    /// Writes a call into the attempt that waits for one; `None` if another write came first.
+    async fn write_call(
+        &self,
+        timer: &Timer,
+        (mut open, definition): (EndedAttempt, &Definition),
+        ticket: Ticket<'_>,
+        app: &App,
+        call: &Complete,
+    ) -> Result<Option<Completed>> {
+        let ended = ended(&open)?;
+        let Some(completion) = &mut open.completion else { return Err(Error::Late) };
+        let now = self.client.now().await?;
+        let until = model::time(&completion.until).map_err(|_| Error::Unreadable)?;
+        if timer.running.is_some() || until <= now {
+            return Err(Error::Late);
+        }
+        let callback = &definition.callback;
+        let pause = match call.outcome {
+            WorkOutcome::Working => {
+                let within = complete_within(callback).ok().flatten();
+                let within = within.ok_or(Error::Unreadable)?;
+                let until = until.max((now + within).min(ended + COMPLETE_MAX));
+                completion.until = model::rfc3339(until);
+                until.since(now) + MARGIN
+            }
+            WorkOutcome::Succeeded | WorkOutcome::Failed => Duration::ZERO,
+        };
+        completion.state = state(call.outcome);
+        completion.called = Some(model::rfc3339(now));
+        completion.text = text(call, ticket, app, callback);
+        let until = completion.until.clone();
+        // An amendment adds one to the version.
+        let detail = opened(&closed(&timer.detail, &open), definition, timer.version + 1);
+        match self.client.amend(timer, detail, pause).await? {
+            TimerUpdate::Done => Ok(Some(answer(ticket, call, Some(until)))),
+            TimerUpdate::Running { .. } | TimerUpdate::Stale => Ok(None),
+            // Its schedule was disabled, or it ended.
+            TimerUpdate::Gone => Err(Error::Late),
+        }
     }
 
     /// Returns the answer to a call for an attempt that does not wait, if the result that is kept
@@ -115,18 +140,34 @@ impl Catalog {
         let attempts = read_attempts(kept);
         let attempt = attempts.into_iter().rfind(|attempt| attempt.attempt == ticket.attempt);
         let completion = attempt.filter(counts).and_then(|attempt| attempt.completion);
-        match (completion.map(|completion| completion.state), call.outcome) {
-            (Some(CompletionState::Succeeded), WorkOutcome::Succeeded)
-            | (Some(CompletionState::Failed), WorkOutcome::Failed) => {
+        match completion.map(|completion| completion.state) {
+            Some(kept @ (CompletionState::Succeeded | CompletionState::Failed)) => {
+                if kept != state(call.outcome) {
+                    return Err(Conflict::Completed.into());
+                }
                 self.client.confirm().await?;
                 Ok(answer(ticket, call, None))
-            }
-            (Some(CompletionState::Succeeded | CompletionState::Failed), _) => {
-                Err(Conflict::Completed.into())
             }
             _ => Err(Error::Late),
         }
     }
+}
+
+/// Returns the state of an attempt after a call.
+fn state(outcome: WorkOutcome) -> CompletionState {
+    match outcome {
+        WorkOutcome::Working => CompletionState::Waiting,
+        WorkOutcome::Succeeded => CompletionState::Succeeded,
+        WorkOutcome::Failed => CompletionState::Failed,
+    }
+}
+
+/// Returns the text of a call as it is kept: a receiver may log the call that it makes.
+fn text(call: &Complete, ticket: Ticket<'_>, app: &App, callback: &Callback) -> String {
+    let redact = Redact::new(app, callback).and_tokens(callback);
+    let tokens = app.secrets.iter().map(|secret| ticket.token(secret));
+    let redact = tokens.fold(redact, |redact, token| redact.with(&token));
+    cut(&redact.beginning(&call.text, TEXT_MAX), TEXT_MAX)
 }
 
 /// Returns when an attempt was answered.

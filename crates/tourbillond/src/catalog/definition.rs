@@ -107,18 +107,7 @@ impl Plan {
         faults.take("key", check_key(key));
         let times = times(&mut faults, &definition.when);
         if !matches!(times, None | Some(Times::Repeated(_))) {
-            for (field, is_there) in [
-                ("missed", definition.missed.is_some()),
-                ("on_time_within", definition.on_time_within.is_some()),
-                ("overlap", definition.overlap.is_some()),
-                ("jitter", definition.jitter.is_some()),
-                ("success_within", definition.success_within.is_some()),
-                ("disable_after", definition.disable_after.is_some()),
-            ] {
-                if is_there {
-                    faults.add(field, "only a repeating schedule has this field");
-                }
-            }
+            check_once(&mut faults, definition);
         }
         let missed = match definition.missed {
             Some(MissedPolicy::Skip) => Missed::Skip,
@@ -170,6 +159,22 @@ impl Plan {
             .overlap(self.overlap)
             .jitter(self.jitter)
             .retry(self.retry)
+    }
+}
+
+/// Checks a one-shot for fields that it cannot have.
+fn check_once(faults: &mut Faults, definition: &Definition) {
+    for (field, is_there) in [
+        ("missed", definition.missed.is_some()),
+        ("on_time_within", definition.on_time_within.is_some()),
+        ("overlap", definition.overlap.is_some()),
+        ("jitter", definition.jitter.is_some()),
+        ("success_within", definition.success_within.is_some()),
+        ("disable_after", definition.disable_after.is_some()),
+    ] {
+        if is_there {
+            faults.add(field, "only a repeating schedule has this field");
+        }
     }
 }
 

@@ -199,6 +199,11 @@ impl Found {
         }
     }
 
+    fn is_enabled(&self) -> bool {
+        use ScheduleState::{Enabled, Pending, Running};
+        matches!(self.state(), Enabled | Pending | Running)
+    }
+
     fn next(&self, now: Time) -> Vec<Time> {
         match self {
             Self::Repeated(row) if row.enabled => match &row.rule {
@@ -252,11 +257,7 @@ impl Found {
         };
         let given = stored.as_ref().and_then(|stored| stored.at_us).map(Time::from_micros);
         let created = stored.as_ref().map(|stored| stored.created.clone());
-        let state = self.state();
-        let enabled = matches!(
-            state,
-            ScheduleState::Enabled | ScheduleState::Pending | ScheduleState::Running
-        );
+        let enabled = self.is_enabled();
         let (when, rest, xtimer, disabled_by) = match stored {
             Some(Stored { definition, xtimer, disabled_by, .. }) => {
                 (definition.when.clone(), Some(definition.masked()), xtimer, disabled_by)
@@ -270,7 +271,7 @@ impl Found {
             key: key.to_owned(),
             id,
             version: self.version(),
-            state,
+            state: self.state(),
             next: self.next(now).into_iter().map(model::rfc3339).collect(),
             unreadable: self.unreadable(),
             paused_until: self.paused(now).map(model::rfc3339),

@@ -145,13 +145,7 @@ fn occurrences(
         When::Cron(cron) => Some(cron),
         _ => None,
     };
-    let zone = match cron {
-        // It is there without a copy of the database too.
-        Some(cron) if cron.zone.eq_ignore_ascii_case("UTC") => TimeZone::UTC,
-        Some(cron) => TimeZone::get(&cron.zone)
-            .map_err(|error| Error::field("when.zone", error.to_string()))?,
-        None => TimeZone::UTC,
-    };
+    let zone = zone(cron)?;
     // The same times on a clock that is never changed.
     let plain = cron.and_then(|CronWhen { cron, .. }| Schedule::cron(cron, "UTC").ok());
     // At fixed times the second of two equal times is no occurrence.
@@ -186,6 +180,13 @@ fn occurrences(
         })
     };
     Ok(times.iter().filter_map(show).collect())
+}
+
+/// The zone of an expression, by default UTC. That is there without a copy of the database, too.
+fn zone(cron: Option<&CronWhen>) -> Result<TimeZone> {
+    let named = cron.map(|cron| &*cron.zone).filter(|zone| !zone.eq_ignore_ascii_case("UTC"));
+    let zone = named.map_or(Ok(TimeZone::UTC), TimeZone::get);
+    zone.map_err(|error| Error::field("when.zone", error.to_string()))
 }
 
 #[cfg(test)]

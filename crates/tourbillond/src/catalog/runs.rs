@@ -41,23 +41,13 @@ impl RunQuery {
     }
 }
 
+/// A run that was read: its place in the list, how much of it is stored, and how it is shown.
+type Row = ((Time, TimerId), usize, Run);
+
 impl Catalog {
     /// Lists runs.
     pub(crate) async fn runs(&self, app: &str, query: RunQuery) -> Result<Page<Run>> {
         let cursor = query.cursor.as_deref().map(read_cursor).transpose()?;
-        let unfinished = match query.state {
-            Some(RunState::Pending | RunState::Waiting) => Some(State::Pending),
-            Some(RunState::Running) => Some(State::Running),
-            _ => None,
-        };
-        let name = query.key.as_deref().map(|key| model::name(app, key));
-        let mut timers = TimerQuery::new().kind(model::kind(app));
-        (timers.name, timers.since, timers.until) = (name.clone(), query.since, query.until);
-        timers.state = unfinished;
-        let mut records = RecordQuery::new().kind(model::kind(app));
-        (records.name, records.since, records.until) = (name, query.since, query.until);
-        records.newest_first = query.newest_first;
-        records.outcome = query.state.and_then(outcome_of);
         let mut left = PageBudget::new(query.limit as usize);
         let (mut items, mut last) = (Vec::new(), cursor);
         let next = |last: Option<(Time, TimerId)>| {
@@ -66,24 +56,7 @@ impl Catalog {
         let began = self.timer.now();
         loop {
             let limit = left.rows();
-            // Where each run is in the list, how much is stored of it, and how it is shown.
-            let rows: Vec<((Time, TimerId), usize, Run)> = if unfinished.is_some() {
-                let mut page = timers.clone().limit(limit);
-                page.order = TimerOrder::Due { after: last };
-                let row = |timer: &Timer| {
-                    let stored = timer.new.payload.len() + timer.detail.len();
-                    ((timer.new.due, timer.new.id), stored, of_timer(timer))
-                };
-                self.reader.timers(page).await?.iter().map(row).collect()
-            } else {
-                let mut page = records.clone().limit(limit);
-                page.after = last;
-                let row = |record: &Record| {
-                    let stored = record.payload.as_ref().map_or(0, Vec::len) + record.detail.len();
-                    ((record.recorded, record.timer), stored, of_record(record))
-                };
-                self.reader.records(page).await?.iter().map(row).collect()
-            };
+            let rows = self.rows(app, &query, limit, last).await?;
             let is_last = rows.len() < limit as usize;
             for (place, stored, run) in rows {
                 if left.is_none() {
@@ -104,6 +77,41 @@ impl Catalog {
                 return Ok(Page::new(items, next(last)));
             }
         }
+    }
+
+    /// Reads so many rows of a list after a place, of timers or of records.
+    async fn rows(
+        &self,
+        app: &str,
+        query: &RunQuery,
+        limit: u32,
+        after: Option<(Time, TimerId)>,
+    ) -> Result<Vec<Row>> {
+        let unfinished = match query.state {
+            Some(RunState::Pending | RunState::Waiting) => Some(State::Pending),
+            Some(RunState::Running) => Some(State::Running),
+            _ => None,
+        };
+        let name = query.key.as_deref().map(|key| model::name(app, key));
+        if unfinished.is_some() {
+            let mut page = TimerQuery::new().kind(model::kind(app)).limit(limit);
+            (page.name, page.since, page.until) = (name, query.since, query.until);
+            (page.state, page.order) = (unfinished, TimerOrder::Due { after });
+            let row = |timer: &Timer| {
+                let stored = timer.new.payload.len() + timer.detail.len();
+                ((timer.new.due, timer.new.id), stored, of_timer(timer))
+            };
+            return Ok(self.reader.timers(page).await?.iter().map(row).collect());
+        }
+        let mut page = RecordQuery::new().kind(model::kind(app)).limit(limit);
+        (page.name, page.since, page.until) = (name, query.since, query.until);
+        (page.newest_first, page.after) = (query.newest_first, after);
+        page.outcome = query.state.and_then(outcome_of);
+        let row = |record: &Record| {
+            let stored = record.payload.as_ref().map_or(0, Vec::len) + record.detail.len();
+            ((record.recorded, record.timer), stored, of_record(record))
+        };
+        Ok(self.reader.records(page).await?.iter().map(row).collect())
     }
 
     /// Calls `each` with the runs of a key: first the unfinished ones, and then up to about `most`

@@ -1,6 +1,6 @@
 //! Enables, disables, removes and runs the schedule or one-shot of a key.
 
-use tourbillon_durable::store::TimerUpdate;
+use tourbillon_durable::store::{ScheduleRow, TimerUpdate};
 use tourbillon_durable::{
     Created, Replacement, RunNow, ScheduleUpdate, StoreError, StoreErrorKind, Time, TimerId, Upsert,
 };
@@ -8,7 +8,7 @@ use tourbillon_durable::{
 use super::error::{Conflict, Error, Missing, Result};
 use super::found::{Found, Slot};
 use super::{Catalog, TRIES};
-use crate::model::{Alerts, RunningAttempt, ScheduleState, Stopped};
+use crate::model::{Alerts, RunningAttempt, ScheduleState, Stopped, Stored};
 
 /// Kind of the timers that free the keys of one-shots that are over.
 const FREED: &str = "freed";
@@ -22,37 +22,15 @@ impl Catalog {
             let timer = match &found {
                 Found::Over(_) => return Err(Conflict::Over.into()),
                 Found::Repeated(row) => {
-                    // The row keeps a pause that has ended.
-                    let is_paused = row.paused.is_some_and(|until| until > now);
-                    if on {
-                        Found::check_readable(row)?;
-                    }
-                    let stored = found.stored().filter(|_| on && (!row.enabled || is_paused));
-                    if let Some(stored) = &stored {
-                        self.see_to_watch((app, key), &stored.definition, None, now).await?;
-                    }
-                    if let Some(mut stored) =
-                        stored.filter(|old| !row.enabled && old.disabled_by.is_some())
-                    {
-                        stored.disabled_by = None;
-                        match self.rewrite(row, &stored, true).await? {
-                            Upsert::Stale => continue,
-                            _ => return Ok(stopped(&[])),
-                        }
-                    }
                     let switched = match on {
-                        true => self.client.enable(&row.name).await?,
-                        false => self.client.disable(&row.name).await?,
+                        true => self.enable((app, key), row, found.stored(), now).await?,
+                        false => Some(self.client.disable(&row.name).await?),
                     };
-                    if on && is_paused {
-                        // The request that paused it may have written the watch after this one.
-                        let followed = self.follow_pause((app, key), now).await;
-                        followed.map_err(|error| after_a_write(true, error))?;
-                    }
                     return match switched {
-                        ScheduleUpdate::Done { running } => Ok(stopped(&running)),
-                        ScheduleUpdate::Unchanged => Ok(stopped(&[])),
-                        ScheduleUpdate::Gone => Err(Missing::Schedule.into()),
+                        None => continue,
+                        Some(ScheduleUpdate::Done { running }) => Ok(stopped(&running)),
+                        Some(ScheduleUpdate::Unchanged) => Ok(stopped(&[])),
+                        Some(ScheduleUpdate::Gone) => Err(Missing::Schedule.into()),
                     };
                 }
                 Found::Once(timer) => timer,
@@ -74,6 +52,35 @@ impl Catalog {
         Err(Conflict::Contended.into())
     }
 
+    /// Enables a schedule, ends its pause, and sees to its watch; `None` if it has changed since.
+    async fn enable(
+        &self,
+        of: (&str, &str),
+        row: &ScheduleRow,
+        stored: Option<Stored>,
+        now: Time,
+    ) -> Result<Option<ScheduleUpdate>> {
+        Found::check_readable(row)?;
+        // The row keeps a pause that has ended.
+        let is_paused = row.paused.is_some_and(|until| until > now);
+        let stored = stored.filter(|_| !row.enabled || is_paused);
+        if let Some(stored) = &stored {
+            self.see_to_watch(of, &stored.definition, None, now).await?;
+        }
+        if let Some(mut stored) = stored.filter(|old| !row.enabled && old.disabled_by.is_some()) {
+            stored.disabled_by = None;
+            let is_stale = matches!(self.rewrite(row, &stored, true).await?, Upsert::Stale);
+            return Ok((!is_stale).then_some(ScheduleUpdate::Unchanged));
+        }
+        let enabled = self.client.enable(&row.name).await?;
+        if is_paused {
+            // The request that paused it may have written the watch after this one.
+            let followed = self.follow_pause(of, now).await;
+            followed.map_err(|error| after_a_write(true, error))?;
+        }
+        Ok(Some(enabled))
+    }
+
     /// Removes the schedule or one-shot of the key.
     pub(crate) async fn remove(&self, app: &str, key: &str) -> Result<Stopped> {
         let client = &self.client;
@@ -90,16 +97,12 @@ impl Catalog {
                         return Ok(stopped(&running));
                     }
                 }
-                Found::Once(timer) => match client.cancel(timer.new.id).await? {
-                    TimerUpdate::Done => {
+                Found::Once(timer) => {
+                    if is_done(client.cancel(timer.new.id).await?)? {
                         self.quota.forget(app);
                         return Ok(stopped(&[]));
                     }
-                    TimerUpdate::Running { attempt } => {
-                        return Err(Conflict::Running(attempt).into());
-                    }
-                    TimerUpdate::Stale | TimerUpdate::Gone => {}
-                },
+                }
                 Found::Over(record) => {
                     // The record stays. The one-shot that would follow is made, held, and taken
                     // back. It is no run: it has neither the app's kind nor a name, so no list has
@@ -108,12 +111,8 @@ impl Catalog {
                     let made = client.once(FREED, Time::NEVER).id(id).create().await?;
                     let is_made = matches!(made, Created::Created(_));
                     let cancelled = client.cancel(id).await;
-                    match cancelled.map_err(|error| after_a_write(is_made, error))? {
-                        TimerUpdate::Done => return Ok(stopped(&[])),
-                        TimerUpdate::Running { attempt } => {
-                            return Err(Conflict::Running(attempt).into());
-                        }
-                        TimerUpdate::Stale | TimerUpdate::Gone => {}
+                    if is_done(cancelled.map_err(|error| after_a_write(is_made, error))?)? {
+                        return Ok(stopped(&[]));
                     }
                 }
             }
@@ -160,6 +159,15 @@ pub(super) fn after_a_write(has_written: bool, error: StoreError) -> StoreError 
             StoreError::new(StoreErrorKind::Uncertain, error)
         }
         _ => error,
+    }
+}
+
+/// Returns whether a one-shot was changed; `false` if it is not as it was found.
+pub(super) fn is_done(update: TimerUpdate) -> Result<bool> {
+    match update {
+        TimerUpdate::Done => Ok(true),
+        TimerUpdate::Running { attempt } => Err(Conflict::Running(attempt).into()),
+        TimerUpdate::Stale | TimerUpdate::Gone => Ok(false),
     }
 }
 

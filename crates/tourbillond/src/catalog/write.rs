@@ -1,12 +1,12 @@
 //! [`Draft`]: a definition to create under a key, or to put in place of another.
 
-use tourbillon_durable::store::{Timer, TimerUpdate};
+use tourbillon_durable::store::{ScheduleRow, Timer, TimerUpdate};
 use tourbillon_durable::{Created, Replacement, Rule, Time, TimerId, Upsert};
 
 use super::definition::{Plan, Times, payload};
 use super::error::{Conflict, Error, Result};
 use super::found::{Found, Slot};
-use super::switch::{after_a_write, named};
+use super::switch::{after_a_write, is_done, named};
 use super::{Catalog, TRIES};
 use crate::callback::Trace;
 use crate::config::App;
@@ -221,47 +221,7 @@ impl<'a> Draft<'a> {
         app: &App,
         expect: Option<u64>,
     ) -> Result<Left> {
-        for _ in 0..TRIES {
-            let (now, slot) = catalog.look(self.app, self.key).await?;
-            let id = match slot {
-                Slot::Free(_) if expect.is_some() => return Err(Error::Stale),
-                Slot::Free(id) => id,
-                Slot::Taken(found) if expect.is_some_and(|expect| expect != found.version()) => {
-                    return Err(Error::Stale);
-                }
-                Slot::Taken(found) => {
-                    let stored = self.in_place_of(found.stored(), now)?;
-                    if found.is_of(&stored.definition) {
-                        catalog.client.confirm().await?;
-                        return Ok(Left::new(Written::Unchanged, found, now));
-                    }
-                    if matches!(found, Found::Over(_)) {
-                        return Err(Conflict::Used.into());
-                    }
-                    return Err(Conflict::Taken.into());
-                }
-            };
-            if let Some(left) = self.make_within(catalog, app, id, now).await? {
-                return Ok(left);
-            }
-        }
-        Err(Conflict::Contended.into())
-    }
-
-    /// Makes it under a key that is free, if the app may have one more.
-    async fn make_within(
-        &self,
-        catalog: &Catalog,
-        app: &App,
-        id: TimerId,
-        now: Time,
-    ) -> Result<Option<Left>> {
-        catalog.quota.check(catalog, self.app, app.limits.schedules).await?;
-        let left = self.make(catalog, id, now).await?;
-        if left.is_some() {
-            catalog.quota.count(self.app);
-        }
-        Ok(left)
+        self.write(catalog, app, expect, false).await
     }
 
     /// Creates it, or replaces the existing one, if that has the version `expect`.
@@ -271,70 +231,115 @@ impl<'a> Draft<'a> {
         app: &App,
         expect: Option<u64>,
     ) -> Result<Left> {
+        self.write(catalog, app, expect, true).await
+    }
+
+    async fn write(
+        &self,
+        catalog: &Catalog,
+        app: &App,
+        expect: Option<u64>,
+        replaces: bool,
+    ) -> Result<Left> {
         for _ in 0..TRIES {
-            let (now, found) = match catalog.look(self.app, self.key).await? {
-                (_, Slot::Free(_)) if expect.is_some() => return Err(Error::Stale),
-                (now, Slot::Free(id)) => match self.make_within(catalog, app, id, now).await? {
-                    Some(left) => return Ok(left),
-                    None => continue,
-                },
-                (now, Slot::Taken(found)) => (now, found),
-            };
-            let version = found.version();
-            if expect.is_some_and(|expect| expect != version) {
-                return Err(Error::Stale);
-            }
-            let stored = self.in_place_of(found.stored(), now)?;
-            let changed = match (&found, &self.plan.times) {
-                (Found::Repeated(row), Times::Repeated(schedule)) => {
-                    let payload = payload(&stored)?;
-                    let (of, new) = ((self.app, self.key), &stored.definition);
-                    let old = found.stored().map(|old| old.definition);
-                    let old = old.filter(|_| row.enabled);
-                    let is_watched = |of: &Definition| catalog.alerts(self.app, of).is_watched();
-                    if new.enabled && old.as_ref() != Some(new) {
-                        catalog.see_to_watch(of, new, old.as_ref(), now).await?;
-                    }
-                    let changed =
-                        self.upsert(catalog, schedule, payload, (Some(version), now)).await?;
-                    let is_changed = matches!(changed, Upsert::Changed { .. });
-                    if is_changed && old.is_some_and(|old| is_watched(&old) && !is_watched(new)) {
-                        catalog.end_watch(self.app, self.key).await;
-                    }
-                    if is_changed && row.paused.is_some() {
-                        let followed = catalog.follow_pause(of, now).await;
-                        followed.map_err(|error| after_a_write(true, error))?;
-                    }
-                    changed
-                }
-                (Found::Once(timer), Times::At(_) | Times::After(_)) => {
-                    self.change(catalog, timer, &stored).await?
-                }
-                // Asked for again at another time, it is another.
-                (Found::Over(_), Times::At(_)) if found.is_of(&stored.definition) => {
-                    catalog.client.confirm().await?;
-                    Upsert::Unchanged
-                }
-                (Found::Over(_), _) => return Err(Conflict::Used.into()),
-                _ => return Err(Conflict::OtherKind.into()),
-            };
-            let written = Written::Replaced;
-            let claimed = match changed {
-                Upsert::Stale => continue,
-                Upsert::Unchanged => return Ok(Left::new(written, found, now)),
-                Upsert::Created => Vec::new(),
-                Upsert::Changed { claimed } => claimed,
-            };
-            let wrote = self.given(&found, &stored, &payload(&stored)?, version + 1);
             let (now, slot) = catalog.look(self.app, self.key).await?;
-            // The version that another has made since is not the version of this answer.
-            let found = match slot {
-                Slot::Taken(found) if found.is_still(&wrote) => found,
-                _ => wrote,
+            let left = match slot {
+                Slot::Free(_) if expect.is_some() => return Err(Error::Stale),
+                Slot::Free(id) => {
+                    catalog.quota.check(catalog, self.app, app.limits.schedules).await?;
+                    let left = self.make(catalog, id, now).await?;
+                    if left.is_some() {
+                        catalog.quota.count(self.app);
+                    }
+                    left
+                }
+                Slot::Taken(found) if expect.is_some_and(|expect| expect != found.version()) => {
+                    return Err(Error::Stale);
+                }
+                Slot::Taken(found) if replaces => self.put(catalog, found, now).await?,
+                Slot::Taken(found) => Some(self.confirm(catalog, found, now).await?),
             };
-            return Ok(Left { claimed, ..Left::new(written, found, now) });
+            if let Some(left) = left {
+                return Ok(left);
+            }
         }
         Err(Conflict::Contended.into())
+    }
+
+    /// Confirms a creation that is repeated.
+    async fn confirm(&self, catalog: &Catalog, found: Found, now: Time) -> Result<Left> {
+        let stored = self.in_place_of(found.stored(), now)?;
+        if found.is_of(&stored.definition) {
+            catalog.client.confirm().await?;
+            return Ok(Left::new(Written::Unchanged, found, now));
+        }
+        if matches!(found, Found::Over(_)) {
+            return Err(Conflict::Used.into());
+        }
+        Err(Conflict::Taken.into())
+    }
+
+    /// Puts it in place of another, if that is as it was found; `None` if it is not.
+    async fn put(&self, catalog: &Catalog, found: Found, now: Time) -> Result<Option<Left>> {
+        let stored = self.in_place_of(found.stored(), now)?;
+        let changed = match (&found, &self.plan.times) {
+            (Found::Repeated(row), Times::Repeated(schedule)) => {
+                let old = found.stored().map(|old| old.definition);
+                self.change_schedule(catalog, (row, old), (schedule, &stored), now).await?
+            }
+            (Found::Once(timer), Times::At(_) | Times::After(_)) => {
+                self.change(catalog, timer, &stored).await?
+            }
+            // Asked for again at another time, it is another.
+            (Found::Over(_), Times::At(_)) if found.is_of(&stored.definition) => {
+                catalog.client.confirm().await?;
+                Upsert::Unchanged
+            }
+            (Found::Over(_), _) => return Err(Conflict::Used.into()),
+            _ => return Err(Conflict::OtherKind.into()),
+        };
+        let written = Written::Replaced;
+        let claimed = match changed {
+            Upsert::Stale => return Ok(None),
+            Upsert::Unchanged => return Ok(Some(Left::new(written, found, now))),
+            Upsert::Created => Vec::new(),
+            Upsert::Changed { claimed } => claimed,
+        };
+        let wrote = self.given(&found, &stored, &payload(&stored)?, found.version() + 1);
+        let (now, slot) = catalog.look(self.app, self.key).await?;
+        // The version that another has made since is not the version of this answer.
+        let found = match slot {
+            Slot::Taken(found) if found.is_still(&wrote) => found,
+            _ => wrote,
+        };
+        Ok(Some(Left { claimed, ..Left::new(written, found, now) }))
+    }
+
+    /// Changes a schedule and its watch, if it is as it was found, with its `old` definition.
+    async fn change_schedule(
+        &self,
+        catalog: &Catalog,
+        (row, old): (&ScheduleRow, Option<Definition>),
+        (schedule, stored): (&tourbillon_durable::Schedule, &Stored),
+        now: Time,
+    ) -> Result<Upsert> {
+        let payload = payload(stored)?;
+        let (of, new) = ((self.app, self.key), &stored.definition);
+        let old = old.filter(|_| row.enabled);
+        let is_watched = |of: &Definition| catalog.alerts(self.app, of).is_watched();
+        if new.enabled && old.as_ref() != Some(new) {
+            catalog.see_to_watch(of, new, old.as_ref(), now).await?;
+        }
+        let changed = self.upsert(catalog, schedule, payload, (Some(row.version), now)).await?;
+        let is_changed = matches!(changed, Upsert::Changed { .. });
+        if is_changed && old.is_some_and(|old| is_watched(&old) && !is_watched(new)) {
+            catalog.end_watch(self.app, self.key).await;
+        }
+        if is_changed && row.paused.is_some() {
+            let followed = catalog.follow_pause(of, now).await;
+            followed.map_err(|error| after_a_write(true, error))?;
+        }
+        Ok(changed)
     }
 
     /// Changes a one-shot, if it is as it was found.
@@ -385,11 +390,7 @@ impl Catalog {
 
     /// Gives a one-shot another time. Returns `false` if it is not as it was found.
     pub(super) async fn give(&self, timer: TimerId, replacement: Replacement) -> Result<bool> {
-        match self.client.replace(timer, replacement).await? {
-            TimerUpdate::Done => Ok(true),
-            TimerUpdate::Running { attempt } => Err(Conflict::Running(attempt).into()),
-            TimerUpdate::Stale | TimerUpdate::Gone => Ok(false),
-        }
+        is_done(self.client.replace(timer, replacement).await?)
     }
 }
 
