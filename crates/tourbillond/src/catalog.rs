@@ -38,7 +38,7 @@ pub(crate) use pages::{Label, PAGE, PageBudget, Query, ROWS};
 use preview::Previews;
 use quota::Quota;
 pub(crate) use runs::RunQuery;
-pub(crate) use watch::{Judged, WATCH, WatchState, lapse};
+pub(crate) use watch::{Judged, WATCH, Watch, WatchState, lapse};
 pub(crate) use write::Written;
 
 /// Tries of a change that another change came before.

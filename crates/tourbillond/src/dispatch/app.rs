@@ -72,6 +72,25 @@ impl Job {
     fn now(&self, timer: &Timer) -> Time {
         self.fire.claimed() + timer.now().duration_since(self.since)
     }
+
+    /// Returns its call, for this app.
+    fn outgoing<'a>(&'a self, app: &'a str) -> Outgoing<'a> {
+        let Self { fire, key, stored, .. } = self;
+        Outgoing {
+            callback: &stored.definition.callback,
+            xtimer: stored.xtimer.as_ref(),
+            attempt: Attempt {
+                app,
+                schedule: key,
+                key: fire.key().to_string(),
+                scheduled_for: fire.scheduled_for(),
+                number: fire.attempt(),
+                run: Some((fire.id(), stored.made())),
+                trace: stored.traceparent.as_deref().and_then(Trace::parse),
+            },
+            is_test: false,
+        }
+    }
 }
 
 /// Call that the gate decides on.
@@ -214,14 +233,8 @@ fn understood(shared: &Arc<Shared>, fire: Fire, now: Instant) -> Option<Job> {
             let ended = EndedAttempt {
                 attempt: fire.attempt(),
                 started: model::rfc3339(fire.claimed()),
-                ms: 0,
-                status: None,
                 error: Some(format!("this node cannot read the definition: {why}")),
-                answer: String::new(),
-                request: None,
-                headers: BTreeMap::new(),
-                timing: Timing::default(),
-                completion: None,
+                ..EndedAttempt::default()
             };
             // By itself: the notice may wait for the database.
             tokio::spawn(end_unread(shared.clone(), fire, ended));
@@ -312,21 +325,7 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     let (start, started) = (timer.now(), job.now(timer));
     let late = job.fire.claimed().since(job.fire.due()) + start.duration_since(job.since);
     shared.meters.starts(late);
-    let trace = job.stored.traceparent.as_deref().and_then(Trace::parse);
-    let outgoing = Outgoing {
-        callback: &job.stored.definition.callback,
-        xtimer: job.stored.xtimer.as_ref(),
-        attempt: Attempt {
-            app: &shared.app,
-            schedule: &job.key,
-            key: job.fire.key().to_string(),
-            scheduled_for: job.fire.scheduled_for(),
-            number: job.fire.attempt(),
-            run: Some((job.fire.id(), job.stored.made())),
-            trace: trace.clone(),
-        },
-        is_test: false,
-    };
+    let outgoing = job.outgoing(&shared.app);
     let exchange = async {
         let exchange = outgoing.exchange(&shared, model::timestamp(started)).await;
         (exchange, timer.now().duration_since(start))
@@ -339,44 +338,37 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         return;
     }
 
-    let Exchange { request, answer, timing, redact } = exchange;
-    let (app, key, number) = (&shared.app, &job.key, job.fire.attempt());
-    let answer = match answer {
-        Ok(answer) => Ok(answer),
-        Err(Lack::Failure(why)) => Err(why),
+    match &exchange.answer {
         // Nobody's failure: the receiver was not called, or its answer was not read.
         Err(Lack::Shortage(why)) => {
             shared.meters.postponed_by_shortage.increment(1);
-            let why = redact.text(&why);
-            info!(app, key, attempt = number, why, "postponed: this host is short of something");
-            job.fire.postpone(SHORTAGE + share(SHORTAGE, random()));
-            return;
+            let why = (exchange.redact.text(why), "this host is short of something");
+            return hindered(&shared, job, why, SHORTAGE);
         }
         Err(Lack::Proxy(why)) => {
             shared.meters.postponed_by_proxy.increment(1);
-            let why = redact.text(&why);
-            info!(app, key, attempt = number, why, "postponed: the proxy does not work");
-            job.fire.postpone(PROXY + share(PROXY, random()));
-            return;
+            let why = (exchange.redact.text(why), "the proxy does not work");
+            return hindered(&shared, job, why, PROXY);
         }
-    };
+        Ok(_) | Err(Lack::Failure(_)) => {}
+    }
     let callback = &job.stored.definition.callback;
-    let within = callback::complete_within(callback).ok().flatten();
-    let failures = job.fire.failures();
-    let (means, now) = ((&*callback.success, within), model::timestamp(started + took));
-    let verdict = judge(&answer, means, &job.retry, failures, random(), now);
-    let error = match &verdict {
-        Verdict::Succeeded | Verdict::Waits(_) => None,
-        Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why)),
-    };
-    let sent = (request, timing);
-    let mut ended = ended((number, started, took), sent, answer.as_ref().ok(), error, &redact);
+    let number = job.fire.attempt();
+    let of = (callback, &job.retry, job.fire.failures());
+    let (verdict, mut ended) = exchange.judged(of, (number, started, took));
     if let Verdict::Waits(within) = &verdict {
         ended.completion = Some(completion::waiting(&shared, &job, *within));
     }
     let before = completion::superseded(job.fire.detail());
     let detail = callback::append(&before, &ended);
     conclude(shared, job, ended, verdict, detail).await;
+}
+
+/// Postpones an attempt that was hindered, and logs the reason.
+fn hindered(shared: &Shared, job: Job, (why, by): (String, &str), pause: Duration) {
+    let (app, key, attempt) = (&shared.app, &job.key, job.fire.attempt());
+    info!(app, key, attempt, why, "postponed: {by}");
+    job.fire.postpone(pause + share(pause, random()));
 }
 
 /// Ends an attempt by its verdict: makes its notices, counts it, and writes the end.
@@ -389,7 +381,6 @@ async fn conclude(
 ) {
     let now = job.now(&shared.service.timer);
     let Job { fire, key, stored, retry, .. } = job;
-    let started = ended.started.parse::<Timestamp>().ok();
     let trace = stored.traceparent.as_deref().and_then(Trace::parse);
     let is_last = fire.failures() + 1 >= retry.attempts;
     let (state, reason) = match &verdict {
@@ -405,61 +396,49 @@ async fn conclude(
         return;
     }
     let run = watched(&shared, &fire, key, (state, reason, now), &detail);
-    let meters = &shared.meters;
-    let answer = match verdict {
-        Verdict::Succeeded => {
-            meters.succeeded.increment(1);
-            // A notice that arrives says nothing about the app's callbacks.
-            if let Some(started) = started.filter(|_| !stored.is_notice) {
-                meters.succeeds(&shared.app, started.as_millisecond());
-            }
-            match fire.schedule() {
-                Some(_) => fire.complete_with(&detail),
-                None => fire.complete_with(callback::ended(&detail, &stored.definition)),
-            }
-        }
-        Verdict::Waits(within) => {
-            let open = callback::opened(&detail, &stored.definition, fire.version());
-            fire.postpone_with(open, within + callback::MARGIN)
-        }
-        Verdict::Failed(_, pause) => {
-            let counter = if is_last { &meters.dead } else { &meters.retried };
-            counter.increment(1);
-            fire.fail_after(&detail, pause)
-        }
-        Verdict::GivenUp(_) => {
-            meters.given_up.increment(1);
-            fire.give_up(&detail)
-        }
-    };
+    let answer = end(&shared, fire, &stored, verdict, (&ended, &detail), is_last);
     if let Some(run) = run {
         // By itself: another attempt can start meanwhile.
         tokio::spawn(publish(shared, run, answer));
     }
 }
 
-/// Returns the kept part of an attempt: its number, its start and duration, the request and the
-/// time of its steps, the answer, and the reason of a failure.
-fn ended(
-    (attempt, started, took): (u32, Time, Duration),
-    (request, timing): (Option<SentRequest>, Timing),
-    answer: Option<&Answer>,
-    error: Option<String>,
-    redact: &Redact,
-) -> EndedAttempt {
-    let headers = answer.map(|answer| callback::answered(&answer.headers, redact));
-    let body = answer.map(|answer| callback::shown(&answer.body, redact));
-    EndedAttempt {
-        attempt,
-        started: model::rfc3339(started),
-        ms: millis(took),
-        status: answer.map(|answer| answer.status.as_u16()),
-        error,
-        headers: headers.unwrap_or_default(),
-        answer: body.unwrap_or_default(),
-        request,
-        timing,
-        completion: None,
+/// Counts an attempt, and writes its end.
+fn end(
+    shared: &Shared,
+    fire: Fire,
+    stored: &Stored,
+    verdict: Verdict,
+    (ended, detail): (&EndedAttempt, &str),
+    is_last: bool,
+) -> Ended {
+    let meters = &shared.meters;
+    match verdict {
+        Verdict::Succeeded => {
+            meters.succeeded.increment(1);
+            // A notice that arrives says nothing about the app's callbacks.
+            let started = ended.started.parse::<Timestamp>().ok();
+            if let Some(started) = started.filter(|_| !stored.is_notice) {
+                meters.succeeds(&shared.app, started.as_millisecond());
+            }
+            match fire.schedule() {
+                Some(_) => fire.complete_with(detail),
+                None => fire.complete_with(callback::ended(detail, &stored.definition)),
+            }
+        }
+        Verdict::Waits(within) => {
+            let open = callback::opened(detail, &stored.definition, fire.version());
+            fire.postpone_with(open, within + callback::MARGIN)
+        }
+        Verdict::Failed(_, pause) => {
+            let counter = if is_last { &meters.dead } else { &meters.retried };
+            counter.increment(1);
+            fire.fail_after(detail, pause)
+        }
+        Verdict::GivenUp(_) => {
+            meters.given_up.increment(1);
+            fire.give_up(detail)
+        }
     }
 }
 
@@ -513,6 +492,40 @@ impl Exchange {
     fn none(redact: Redact, why: Lack) -> Self {
         Self { request: None, answer: Err(why), timing: Timing::default(), redact }
     }
+
+    /// Judges the answer to a callback that may be tried again so and has failed so often. Returns
+    /// the verdict, and the kept part of the attempt with its number, start and duration.
+    fn judged(
+        self,
+        (callback, retry, failures): (&Callback, &Retry, u32),
+        (attempt, started, took): (u32, Time, Duration),
+    ) -> (Verdict, EndedAttempt) {
+        let Self { request, answer, timing, redact } = self;
+        let answer = answer.map_err(Lack::into_text);
+        let within = callback::complete_within(callback).ok().flatten();
+        let (means, now) = ((&*callback.success, within), model::timestamp(started + took));
+        let verdict = judge(&answer, means, retry, failures, random(), now);
+        let error = match &verdict {
+            Verdict::Succeeded | Verdict::Waits(_) => None,
+            Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why)),
+        };
+        let answer = answer.as_ref().ok();
+        let headers = answer.map(|answer| callback::answered(&answer.headers, &redact));
+        let body = answer.map(|answer| callback::shown(&answer.body, &redact));
+        let ended = EndedAttempt {
+            attempt,
+            started: model::rfc3339(started),
+            ms: millis(took),
+            status: answer.map(|answer| answer.status.as_u16()),
+            error,
+            headers: headers.unwrap_or_default(),
+            answer: body.unwrap_or_default(),
+            request,
+            timing,
+            completion: None,
+        };
+        (verdict, ended)
+    }
 }
 
 /// Header that says that a call is a test. No definition can have it.
@@ -541,11 +554,7 @@ impl Outgoing<'_> {
                 return Exchange::none(redact, format!("the timeout {why}").into());
             }
         };
-        let named = self.callback.headers.values().filter_map(|header| match header {
-            Header::Secret { secret } if shared.tokens.has(secret) => Some(&**secret),
-            _ => None,
-        });
-        let named = named.collect::<BTreeSet<_>>();
+        let named = self.tokens(shared);
         if named.is_empty() {
             return self.send(shared, &shared.config, now, limit).await;
         }
@@ -554,14 +563,14 @@ impl Outgoing<'_> {
         let mut stale = BTreeMap::<&str, String>::new();
         let mut first = None::<Exchange>;
         loop {
-            let mut config = shared.config.clone();
+            let (mut config, mut tokens) = (shared.config.clone(), BTreeMap::new());
             for name in &named {
-                let left = end.saturating_duration_since(timer.now());
-                let token = shared.tokens.get(name, stale.get(name).map(String::as_str));
-                let late =
-                    || Err(format!("the token of `{name}` is not there within {limit:?}").into());
-                match timer.timeout(left, token).await.unwrap_or_else(|_| late()) {
-                    Ok(token) => config = config.with_token(name, token),
+                let stale = stale.get(name).map(String::as_str);
+                match token(shared, name, stale, (end, limit)).await {
+                    Ok(token) => {
+                        tokens.insert(*name, token.clone());
+                        config = config.with_token(name, token);
+                    }
                     // Without another token, the answer to this one counts.
                     Err(lack) => {
                         let redact = Redact::new(&config, self.callback);
@@ -569,9 +578,6 @@ impl Outgoing<'_> {
                     }
                 }
             }
-            let value = |name: &&str| config.header_secrets.get(*name)?.value.clone();
-            let tokens = named.iter().filter_map(|name| Some((*name, value(name)?.0)));
-            let tokens = tokens.collect::<BTreeMap<_, _>>();
             let left = end.saturating_duration_since(timer.now());
             if let Some(first) = first {
                 if left.is_zero() || tokens == stale {
@@ -582,16 +588,28 @@ impl Outgoing<'_> {
                 return second;
             }
             let exchange = self.send(shared, &config, now, left).await;
-            let is_refused = |answer: &Answer| {
-                let status = answer.status;
-                status == StatusCode::UNAUTHORIZED
-                    && !self.callback.success.contains(&status.as_u16())
-            };
-            if !exchange.answer.as_ref().is_ok_and(is_refused) {
+            if !self.is_refused(&exchange) {
                 return exchange;
             }
             (stale, first) = (tokens, Some(exchange));
         }
+    }
+
+    /// Returns whether the receiver asks for another token.
+    fn is_refused(&self, exchange: &Exchange) -> bool {
+        let status = exchange.answer.as_ref().map(|answer| answer.status);
+        status.is_ok_and(|status| {
+            status == StatusCode::UNAUTHORIZED && !self.callback.success.contains(&status.as_u16())
+        })
+    }
+
+    /// Returns the secrets of the headers that are tokens.
+    fn tokens(&self, shared: &Shared) -> BTreeSet<&str> {
+        let named = self.callback.headers.values().filter_map(|header| match header {
+            Header::Secret { secret } if shared.tokens.has(secret) => Some(&**secret),
+            _ => None,
+        });
+        named.collect()
     }
 
     /// Sends the request by a configuration that has the values of all secrets.
@@ -619,6 +637,19 @@ impl Outgoing<'_> {
         let (answer, timing) = shared.client.send(request, limit).await;
         Exchange { request: Some(sent), answer, timing, redact }
     }
+}
+
+/// Returns a token that is not the stale one, if it is there before the end of a limit.
+async fn token(
+    shared: &Shared,
+    name: &str,
+    stale: Option<&str>,
+    (end, limit): (Instant, Duration),
+) -> Result<String, Lack> {
+    let timer = &shared.service.timer;
+    let left = end.saturating_duration_since(timer.now());
+    let late = || Err(format!("the token of `{name}` is not there within {limit:?}").into());
+    timer.timeout(left, shared.tokens.get(name, stale)).await.unwrap_or_else(|_| late())
 }
 
 /// Writes a line into the log.

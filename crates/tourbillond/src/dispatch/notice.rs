@@ -11,10 +11,10 @@ use std::future::Future;
 use std::time::Duration;
 
 use serde::Serialize;
-use tourbillon_durable::{Fire, StoreError, StoreErrorKind, Time};
+use tourbillon_durable::{Fire, StoreError, StoreErrorKind, Time, TimerId};
 
 use crate::callback::{Guard, NOTICE_TEXT_MAX, Told, check_notify, cut, random, retry, share};
-use crate::catalog::{WatchState, lapse};
+use crate::catalog::{Watch, WatchState, lapse};
 use crate::config::Config;
 use crate::model::{
     self, AtWhen, Definition, DisabledBy, EndedAttempt, Notify, RetryPolicy, Stored, When,
@@ -202,25 +202,12 @@ impl Notice<'_> {
     /// [`dead`](Self::dead) does.
     pub(super) async fn recovered(&self, definition: &Definition, ended: &EndedAttempt) -> bool {
         let (catalog, now) = (&self.service.catalog, self.fire.claimed());
-        let is_watched = |of: &Definition| catalog.alerts(self.app, of).is_watched();
-        let was_watched = is_watched(definition);
+        let was_watched = catalog.alerts(self.app, definition).is_watched();
         if self.fire.schedule().is_none() || self.notify.is_none() && !was_watched {
             return true;
         }
         let of = (self.app, self.key);
-        let look = || async {
-            let dead = catalog.dead_before(self.app, self.key).await?;
-            if !was_watched {
-                return Ok((dead, None, None));
-            }
-            let present = catalog.present(of, self.fire.schedule()).await?;
-            let present = present.map(|(_, definition)| definition).filter(is_watched);
-            let watch = match present {
-                Some(_) => catalog.watch(self.app, self.key).await?,
-                None => None,
-            };
-            Ok((dead, present, watch))
-        };
+        let look = || self.before_success(was_watched);
         let mut is_made = false;
         loop {
             let (dead, present, watch) =
@@ -257,6 +244,27 @@ impl Notice<'_> {
                 return false;
             }
         }
+    }
+
+    /// Looks up a dead run before a success and, if it is watched, the schedule's definition and
+    /// watch.
+    async fn before_success(
+        &self,
+        is_watched: bool,
+    ) -> Result<(Option<TimerId>, Option<Definition>, Option<Watch>), StoreError> {
+        let catalog = &self.service.catalog;
+        let dead = catalog.dead_before(self.app, self.key).await?;
+        if !is_watched {
+            return Ok((dead, None, None));
+        }
+        let is_watched = |of: &Definition| catalog.alerts(self.app, of).is_watched();
+        let present = catalog.present((self.app, self.key), self.fire.schedule()).await?;
+        let present = present.map(|(_, definition)| definition).filter(is_watched);
+        let watch = match present {
+            Some(_) => catalog.watch(self.app, self.key).await?,
+            None => None,
+        };
+        Ok((dead, present, watch))
     }
 
     /// Makes the notice of a run that `started` late; one an hour of its schedule, because one

@@ -49,17 +49,8 @@ pub(super) async fn carry_out(shared: Arc<Shared>, trial: Trial) {
     };
     let exchange = outgoing.exchange(&shared, model::timestamp(started)).await;
     let took = timer.now().duration_since(start);
-    let Exchange { request, answer, timing, redact } = exchange;
-    let answer = answer.map_err(Lack::into_text);
-    let within = callback::complete_within(&trial.callback).ok().flatten();
-    let means = (&*trial.callback.success, within);
-    let error =
-        match judge(&answer, means, &Retry::NEVER, 0, random(), model::timestamp(started + took)) {
-            Verdict::Succeeded | Verdict::Waits(_) => None,
-            Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(&why)),
-        };
-    let sent = (request, timing);
-    let ended = ended((1, started, took), sent, answer.as_ref().ok(), error, &redact);
+    let of = (&trial.callback, &Retry::NEVER, 0);
+    let (_, ended) = exchange.judged(of, (1, started, took));
     let (app, ms, status, error) = (&shared.app, ended.ms, ended.status, ended.error.as_deref());
     info!(app, ms, status, error, "a callback was tested");
     trial.end(Ok(ended));
