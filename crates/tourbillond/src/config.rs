@@ -14,7 +14,7 @@ mod tls;
 mod trust;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub use trust::{ClientCertificate, Trust};
 use crate::net::Destination;
 
 /// Default address to listen on.
-pub const LISTEN: &str = "127.0.0.1:8321";
+pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8321);
 
 /// The file of timers where none is configured.
 pub const FILE: &str = "tourbillon.db";

@@ -170,9 +170,7 @@ async fn connection<S>(
     // hyper's own limit counts from the end of the response before; the watch's does not.
     builder.header_read_timeout(None).max_buf_size(HEAD_MAX);
     let mut connection = pin!(builder.serve_connection(socket, service));
-    let mut stops = pin!(async move {
-        let _ = stopped.wait_for(|is| *is).await;
-    });
+    let mut stops = pin!(stopped.wait_for(|is| *is));
     let cut = seat.cut();
     let mut cut = pin!(cut.notified());
     let mut is_stopping = false;

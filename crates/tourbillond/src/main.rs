@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::net::TcpListener;
@@ -175,9 +176,8 @@ async fn serve(
     limits: http::ServerLimits,
     started: &mut Option<Arc<Service>>,
 ) -> Result<(), Box<dyn Error>> {
-    let ends = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
-    let [terminate, interrupt] = ends;
-    let (mut terminate, mut interrupt) = (terminate?, interrupt?);
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let hangup = signal(SignalKind::hangup())?;
 
     let timer = Timer::global();
@@ -194,10 +194,7 @@ async fn serve(
     let reloads =
         reload(flags.clone(), settings.clone(), hangup, Arc::clone(&service), tls.clone());
     tokio::spawn(reloads);
-    let (keeper, keep) = (Arc::clone(&service), settings.keep);
-    tokio::spawn(async move { keeper.forget(keep).await });
-    let keeper = Arc::clone(&service);
-    tokio::spawn(async move { keeper.mind_clock().await });
+    start_keepers(&service, settings.keep);
     let address = listener.local_addr()?;
     tracing::info!(%address, store = %settings.store, node = %service.node(), "started");
     println!("{}://{address}", if tls.is_some() { "https" } else { "http" });
@@ -220,6 +217,14 @@ async fn serve(
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Starts to forget old records, and to mind the database's clock.
+fn start_keepers(service: &Arc<Service>, keep: Duration) {
+    let keeper = Arc::clone(service);
+    tokio::spawn(async move { keeper.forget(keep).await });
+    let keeper = Arc::clone(service);
+    tokio::spawn(async move { keeper.mind_clock().await });
 }
 
 /// Reads apps, tokens and the certificate again at each SIGHUP, and puts either all in force or

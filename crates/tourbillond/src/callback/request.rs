@@ -101,15 +101,7 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
     let mut names = BTreeSet::new();
     for (name, value) in &callback.headers {
         let field = format!("headers.{name}");
-        let checked = header_name(name).and_then(|name| match (value, &url) {
-            // The mask replaces an existing, checked value.
-            (Header::Value(value), _) if value == MASK => Ok(name),
-            (Header::Value(value), _) => header_value(value).map(|_| name),
-            // A token is fetched when a request is to be sent.
-            (Header::Secret { secret }, Ok(url)) => header_secret(app, url, secret).map(|_| name),
-            (_, Err(_)) => Ok(name),
-        });
-        match checked {
+        match check_header(app, url.as_ref().ok(), name, value) {
             Ok(name) if names.insert(name.as_str().to_owned()) => {}
             Ok(_) => fault(&field, "is there twice, in large and small letters".into()),
             Err(why) => fault(&field, why),
@@ -185,6 +177,25 @@ fn header_name(name: &str) -> Result<HeaderName, String> {
     let name: HeaderName = name.parse().map_err(|_| "has a name that no header can have")?;
     if REFUSED.contains(&name.as_str()) || name.as_str().starts_with(OURS) {
         return Err("is set by the service, or belongs to the connection".into());
+    }
+    Ok(name)
+}
+
+/// Checks a header of a callback to `url`, if that is valid, and returns its name as it is sent.
+fn check_header(
+    app: &App,
+    url: Option<&Url>,
+    name: &str,
+    value: &Header,
+) -> Result<HeaderName, String> {
+    let name = header_name(name)?;
+    match (value, url) {
+        // The mask replaces an existing, checked value.
+        (Header::Value(value), _) if value == MASK => {}
+        (Header::Value(value), _) => drop(header_value(value)?),
+        // A token is fetched when a request is to be sent.
+        (Header::Secret { secret }, Some(url)) => _ = header_secret(app, url, secret)?,
+        (_, None) => {}
     }
     Ok(name)
 }
@@ -293,13 +304,12 @@ pub(crate) fn build(
     app: &App,
     now: Timestamp,
 ) -> Result<Request<Full<Bytes>>, String> {
-    let scheduled_for = model::rfc3339(attempt.scheduled_for);
     let body = render(&callback.body, &NAMES, |name| match name {
         "app" => attempt.app.to_owned(),
         "attempt" => attempt.number.to_string(),
         "key" => attempt.key.clone(),
         "schedule" => attempt.schedule.to_owned(),
-        _ => scheduled_for.clone(),
+        _ => model::rfc3339(attempt.scheduled_for),
     });
     let body = body.map_err(|error| format!("the body {error}"))?;
     let url = target(&callback.url).map_err(|why| format!("the URL {why}"))?;
@@ -321,31 +331,9 @@ pub(crate) fn build(
     if xtimer.is_none() && !body.is_empty() && !headers.contains_key(CONTENT_TYPE) {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type(&body)));
     }
-    let mut set = |name: &'static str, value: String| match HeaderValue::try_from(value) {
-        Ok(value) => {
-            headers.insert(name, value);
-            Ok(())
-        }
-        Err(_) => Err(format!("header {name} cannot be sent")),
-    };
-    set(IDEMPOTENCY_KEY, attempt.key.clone())?;
-    set("tourbillon-scheduled-for", scheduled_for)?;
-    set("tourbillon-attempt", attempt.number.to_string())?;
-    if let (Some((run, made)), Some(_)) = (attempt.run, &callback.complete_within) {
-        let secret = app.secrets.first().ok_or("the app has no secret for `complete_within`")?;
-        let of = Ticket { app: attempt.app, run, made, attempt: attempt.number };
-        set(COMPLETION_PATH, of.path())?;
-        set(COMPLETION_TOKEN, of.token(secret))?;
-    }
-    if let Some(trace) = &attempt.trace {
-        set("traceparent", trace.child())?;
-    }
-    if !app.secrets.is_empty() {
-        set("tourbillon-signature", signature(&app.secrets, now, body.as_bytes()))?;
-        let standard = standard_signature(&app.secrets, &attempt.key, now, body.as_bytes())?;
-        set("webhook-id", attempt.key.clone())?;
-        set("webhook-timestamp", now.as_second().to_string())?;
-        set("webhook-signature", standard)?;
+    for (name, value) in own_headers(callback, attempt, app, now, body.as_bytes())? {
+        let value = HeaderValue::try_from(value);
+        headers.insert(name, value.map_err(|_| format!("header {name} cannot be sent"))?);
     }
     let method = Method::from_bytes(callback.method.as_bytes());
     let mut request = Request::new(Full::new(Bytes::from(body)));
@@ -353,6 +341,36 @@ pub(crate) fn build(
     *request.uri_mut() = url.as_str().parse().map_err(|_| "the URL cannot be sent")?;
     *request.headers_mut() = headers;
     Ok(request)
+}
+
+/// Returns the headers that the service sets: the attempt's, its completion's, and the signatures.
+fn own_headers(
+    callback: &Callback,
+    attempt: &Attempt<'_>,
+    app: &App,
+    now: Timestamp,
+    body: &[u8],
+) -> Result<Vec<(&'static str, String)>, String> {
+    let mut headers = vec![
+        (IDEMPOTENCY_KEY, attempt.key.clone()),
+        ("tourbillon-scheduled-for", model::rfc3339(attempt.scheduled_for)),
+        ("tourbillon-attempt", attempt.number.to_string()),
+    ];
+    if let (Some((run, made)), Some(_)) = (attempt.run, &callback.complete_within) {
+        let secret = app.secrets.first().ok_or("the app has no secret for `complete_within`")?;
+        let of = Ticket { app: attempt.app, run, made, attempt: attempt.number };
+        headers.extend([(COMPLETION_PATH, of.path()), (COMPLETION_TOKEN, of.token(secret))]);
+    }
+    headers.extend(attempt.trace.as_ref().map(|trace| ("traceparent", trace.child())));
+    if !app.secrets.is_empty() {
+        headers.extend([
+            ("tourbillon-signature", signature(&app.secrets, now, body)),
+            ("webhook-id", attempt.key.clone()),
+            ("webhook-timestamp", now.as_second().to_string()),
+            ("webhook-signature", standard_signature(&app.secrets, &attempt.key, now, body)?),
+        ]);
+    }
+    Ok(headers)
 }
 
 /// Returns the `Content-Type` of a body whose callback gives none.

@@ -83,8 +83,6 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     let mut exposed = Vec::from_iter(path.and_then(|path| private::exposed(path, OTHERS)));
     let certificates = file.apps.values().flat_map(|app| &app.client_certificates);
     exposed.extend(certificates.filter_map(ClientCertificate::exposed));
-    let wrong = |field: &str, why: String| ConfigError(format!("`{field}`: {why}"));
-    let listen = flags.listen.or(file.listen);
     let store = file.store.map(|text| text.parse::<StoreAt>()).transpose();
     let store = store.map_err(|why| wrong("store", why))?;
     let keep = file.keep.map(|text| model::span(&text)).transpose();
@@ -93,7 +91,7 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     let settings = Settings {
         tls,
         exposed,
-        listen: listen.unwrap_or_else(|| LISTEN.parse().expect("the default is an address")),
+        listen: flags.listen.or(file.listen).unwrap_or(LISTEN),
         store: flags.store.clone().or(store).unwrap_or_else(|| StoreAt::File(FILE.into())),
         log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
         log: flags.log.clone().or(file.log).unwrap_or_else(|| "info".to_owned()),
@@ -126,6 +124,16 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
         let why = "with tokens, apps come from the file: add this app there".to_owned();
         return Err(wrong(&format!("--app {name}"), why));
     }
+    check(&mut config)?;
+    Ok((settings, config))
+}
+
+fn wrong(field: &str, why: String) -> ConfigError {
+    ConfigError(format!("`{field}`: {why}"))
+}
+
+/// Checks tokens and apps, and reads the proxies and authorities of apps.
+fn check(config: &mut Config) -> Result<(), ConfigError> {
     if let Some(name) = config.xtimer_app.as_ref().filter(|name| !config.apps.contains_key(*name)) {
         return Err(wrong("xtimer_app", format!("there is no app `{name}`: add it to the file")));
     }
@@ -145,7 +153,7 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
         app.proxies = proxies.map_err(|why| wrong(&field, why))?;
         app.trust = Trust::read(app, &system).map_err(|why| wrong(&field, why))?;
     }
-    Ok((settings, config))
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<File, ConfigError> {
