@@ -1,4 +1,4 @@
-//! Rules on the names that a file may use.
+//! Rules on the names that a file may use, and on its functions.
 
 use std::collections::HashSet;
 
@@ -26,6 +26,10 @@ pub fn check(of: &Crate, sources: &[Source], breaches: &mut Vec<Breach>) {
             let rule = "unsafe code outside the files that may have it";
             let lines = source.unsafe_lines.iter();
             breaches.extend(lines.map(|line| breach(rule, &source.file, *line, "unsafe")));
+        }
+        let is_long = |(name, _): &&(String, usize)| !of.long_functions.contains(&(inside, name));
+        for (name, line) in source.long_functions.iter().filter(is_long) {
+            breaches.push(breach("functions of more than 50 lines", &source.file, *line, name));
         }
     }
     circles(of, sources, breaches);

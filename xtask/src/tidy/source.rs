@@ -32,6 +32,8 @@ pub struct Source {
     pub places: Vec<Place>,
     /// Lines of unsafe blocks, functions and implementations.
     pub unsafe_lines: Vec<usize>,
+    /// Functions of more than 50 lines, from the signature to the closing brace, by their first.
+    pub long_functions: Vec<(String, usize)>,
     /// Lines, counted from 1, of items that only tests have.
     pub test_lines: Vec<std::ops::RangeInclusive<usize>>,
 }
@@ -118,6 +120,7 @@ fn parse(file: &str, module: &[String], text: &str) -> Result<Read, String> {
         paths: Vec::new(),
         places: Vec::new(),
         unsafe_lines: Vec::new(),
+        long_functions: Vec::new(),
         test_lines: Vec::new(),
     };
     let mut reader = Reader { module: module.to_vec(), children: Vec::new(), read: Some(source) };
@@ -171,6 +174,14 @@ impl Reader {
             self.source().test_lines.push(first..=span.end().line);
         }
         skips
+    }
+
+    /// Notes a function, if it is long.
+    fn function(&mut self, signature: &syn::Signature, block: &syn::Block) {
+        let (first, last) = (signature.span().start().line, block.span().end().line);
+        if last - first >= 50 {
+            self.source().long_functions.push((signature.ident.to_string(), first));
+        }
     }
 
     /// Notes a path.
@@ -301,6 +312,16 @@ impl<'ast> Visit<'ast> for Reader {
         if !self.skips(attributes, statement) {
             visit::visit_stmt(self, statement);
         }
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.function(&item.sig, &item.block);
+        visit::visit_item_fn(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.function(&item.sig, &item.block);
+        visit::visit_impl_item_fn(self, item);
     }
 
     fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {

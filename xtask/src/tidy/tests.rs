@@ -146,6 +146,18 @@ fn what_tests_alone_name_is_no_breach() {
 }
 
 #[test]
+fn a_long_function_is_found_unless_it_is_a_test() {
+    let mut garden = Garden::new();
+    let of = |lines: usize| format!("fn f() {{{}}}", "\n".repeat(lines - 1));
+    garden.plant(None, "crates/cron/src/time.rs", &of(50));
+    garden.plant("functions of more than 50 lines", "crates/cron/src/time.rs", &of(51));
+    let inside = format!("impl X {{ {} }}", of(51));
+    garden.plant("functions of more than 50 lines", "src/wall.rs", &inside);
+    garden.plant(None, "src/wall.rs", &format!("#[cfg(test)]\n{}", of(51)));
+    garden.harvest();
+}
+
+#[test]
 fn unsafe_code_is_found_in_every_crate() {
     let mut garden = Garden::new();
     let rule = "unsafe code outside the files that may have it";
