@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tourbillon_durable::store::calls::{
-    Batch, Beat, Claimed, Heard, Listening, Scan, Waiting, Window,
+    Batch, Beat, Claimed, Heard, Listening, Pulsed, Scan, Waiting, Window,
 };
 use tourbillon_durable::store::{End, Finished, Inserted, NewTimer, Store, TimerQuery};
 use tourbillon_durable::{Lease, StoreError};
@@ -15,7 +15,7 @@ use crate::Result as Outcome;
 use crate::checker::Verdict;
 use crate::log::{Line, Log, STALL_US, Stamp};
 
-type Result<T> = std::result::Result<T, StoreError>;
+type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// Multiple of its lease that a faulty node trusts: past the longest freeze. After that it joins
 /// again.
@@ -120,7 +120,7 @@ impl Marks {
 
     /// Logs a beat that the database did not answer in time, or whose lease was over. The nemesis
     /// reads the clock, and may be answered all the time while writers wait.
-    fn log_beat(&self, from: Stamp, answer: &Result<Option<Beat>>) {
+    fn log_beat(&self, from: Stamp, answer: Result<Option<&Beat>, &StoreError>) {
         let (Some((log, node)), to) = (&self.log, Stamp::now()) else { return };
         if answer.is_err() || to.0 - from.0 > STALL_US {
             log.write(&Line::Stall { from, to, node: Some(*node) });
@@ -217,7 +217,7 @@ impl Store for Tap {
         let span = self.span(span);
         let from = Stamp::now();
         let beat = self.store().beat(lease, span);
-        self.marks.log_beat(from, &beat);
+        self.marks.log_beat(from, beat.as_ref().map(Option::as_ref));
         let beat = beat?;
         // The node does not even notice at once that it has ended.
         let unnoticed = &mut *self.marks.unnoticed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,7 +231,18 @@ impl Store for Tap {
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
-        let mut window = self.store().scan(scan)?;
+        // A node with a bug beats by itself.
+        let pulse = scan.pulse.filter(|_| self.bug.is_none());
+        let from = Stamp::now();
+        let window = self.store().scan(&Scan { pulse, ..*scan });
+        match &window {
+            Ok(Window { pulsed: Some(Pulsed { beat, .. }), .. }) => {
+                self.marks.log_beat(from, Ok(beat.as_ref()));
+            }
+            Err(error) if pulse.is_some() => self.marks.log_beat(from, Err(error)),
+            _ => {}
+        }
+        let mut window = window?;
         match self.bug {
             Some(Bug::CursorInsteadOfSet) => {
                 let mut cursor = self.marks.cursor.lock().unwrap_or_else(PoisonError::into_inner);

@@ -123,8 +123,8 @@ pub mod calls {
 
     pub use super::types::{
         Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, Filled, Held, Looked,
-        Maintained, ManualRun, NewOccurrence, Past, Promoted, Reschedule, Scan, Skip, Unfinished,
-        Upcoming, UpcomingQuery, Waiting, Window, ZonedQuery,
+        Maintained, ManualRun, NewOccurrence, Past, Promoted, Pulse, Pulsed, Reschedule, Scan,
+        Skip, Unfinished, Upcoming, UpcomingQuery, Waiting, Window, ZonedQuery,
     };
 
     /// Seals [`Store`](super::Store).
@@ -312,6 +312,12 @@ pub trait Store: Send + Sealed {
     /// the walk over dead or running rows. The next scan without `back` finds them. A store may
     /// return a timer late if it was written as due long ago, by a long transaction or while the
     /// clock was behind.
+    ///
+    /// With a `pulse`, the same call beats like [`beat`](Self::beat), and says whether there is
+    /// work for [`upcoming`](Self::upcoming), [`maintain`](Self::maintain) and
+    /// [`held`](Self::held): so an idle node needs no calls for these. A store may leave the pulse
+    /// out, and then does not answer it. After that, or a call that fails, the caller beats by
+    /// itself.
     ///
     /// The answer must come from an index on the kind and `due`: for each kind it reads the timers
     /// that are due first, up to `kind_limit` pending timers of the shards, however many others are

@@ -299,6 +299,7 @@ pub const CRATES: &[Crate] = &[
             ("node/planner.rs", "advance"),
             ("node/scanner.rs", "fill"),
             // Tests that are a part of the library.
+            ("store/conformance/nodes.rs", "a_scan_says_no_to_none_who_has_work"),
             ("store/conformance/timers.rs", "a_reschedule_needs_the_version_it_was_made_for"),
             ("store/conformance/views.rs", "records_are_counted_in_parts_of_time"),
         ],

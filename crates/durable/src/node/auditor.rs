@@ -34,7 +34,7 @@ impl Auditor {
             return self.next;
         }
         if rest.is_none() {
-            self.next = now + node.options.scan * node.options.full_every;
+            self.pass(node, now);
         }
         match audit(node, store, lease, rest) {
             Ok(rest) => self.rest = rest.map(|place| (lease, place)),
@@ -44,6 +44,11 @@ impl Auditor {
             }
         }
         if self.rest.is_some() || node.lock().requests.audit { now } else { self.next }
+    }
+
+    /// Begins a period at `now`: a scan has said that nothing runs.
+    pub(crate) fn pass(&mut self, node: &Shared, now: Instant) {
+        self.next = now + node.options.scan * node.options.full_every;
     }
 }
 

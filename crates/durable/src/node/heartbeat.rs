@@ -36,6 +36,23 @@ impl Heartbeat {
         self.next
     }
 
+    /// Returns whether the lease is to be renewed.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.next <= now
+    }
+
+    /// Takes the answer to a beat that a scan has made, sent at `sent`. A lost lease leaves the
+    /// heartbeat due.
+    pub(crate) fn take(&mut self, node: &Shared, lease: Lease, beat: Option<&Beat>, sent: Instant) {
+        match beat {
+            Some(beat) => {
+                self.next = sent + node.options.heartbeat;
+                note_beat(node, beat, sent);
+            }
+            None => lose(node, lease),
+        }
+    }
+
     /// Renews the lease, or joins under the next epoch.
     fn beat(&mut self, node: &Shared, store: &mut dyn Store) -> Result<()> {
         let options = &node.options;
@@ -47,9 +64,7 @@ impl Heartbeat {
         };
         if beat.is_none() {
             if let Some(lease) = lease {
-                trace::lease_lost(lease);
-                node.counters.leases_lost.add(1);
-                node.lock().lose_lease();
+                lose(node, lease);
             }
             if node.lock().stopping != Stopping::No {
                 return Ok(());
@@ -64,6 +79,12 @@ impl Heartbeat {
         }
         Ok(())
     }
+}
+
+fn lose(node: &Shared, lease: Lease) {
+    trace::lease_lost(lease);
+    node.counters.leases_lost.add(1);
+    node.lock().lose_lease();
 }
 
 /// Notes an answer to a call made at `sent`: the lease, and the part of this node among the others.

@@ -10,7 +10,7 @@ use super::rescuer::Rescuer;
 use super::scanner::Scanner;
 use super::shared::{Shared, Stopping, Vital};
 use super::zones::Zones;
-use crate::store::Store;
+use crate::store::{Pulse, Store};
 use crate::trace;
 
 /// Parts of a node that share one thread and one connection, one call after the other.
@@ -67,6 +67,7 @@ impl MainLoop {
 
     /// Runs the parts that are due. Returns when one is due next.
     pub(crate) fn step(&mut self, store: &mut dyn Store) -> Instant {
+        self.pulse(store);
         let node = &*self.node;
         let beat = self.heartbeat.run(node, store);
         let state = node.lock();
@@ -84,5 +85,30 @@ impl MainLoop {
             next = next.min(self.auditor.run(node, store));
         }
         next
+    }
+
+    /// Renews the lease by the call that scans, if both are due, and asks by it whether others have
+    /// work. A part without work begins a period anew, like after a look.
+    fn pulse(&mut self, store: &mut dyn Store) {
+        let node = &*self.node;
+        let now = node.now();
+        let state = node.lock();
+        let lease = state.lease.filter(|_| state.stopping == Stopping::No);
+        // Attempts are work, so there would be no other answer.
+        let asks_for_work = state.held.is_empty();
+        drop(state);
+        let Some(lease) = lease.filter(|_| self.heartbeat.is_due(now)) else { return };
+        let (span, ahead) = (node.options.lease, node.options.horizon());
+        let shards = self.planner.shards(node, now);
+        let pulse = Pulse { lease, span, shards, ahead, asks_for_work };
+        let Some(pulsed) = self.scanner.pulse(node, store, pulse) else { return };
+        self.heartbeat.take(node, lease, pulsed.beat.as_ref(), now);
+        if !pulsed.is_upcoming {
+            self.planner.pass(node, now);
+        }
+        if !pulsed.has_work {
+            self.rescuer.pass(node, now);
+            self.auditor.pass(node, now);
+        }
     }
 }

@@ -83,6 +83,20 @@ impl Planner {
         Ok(())
     }
 
+    /// Returns the shards that a run looks at.
+    pub(crate) fn shards(&self, node: &Shared, now: Instant) -> Shards {
+        if self.others_from <= now { Shards::ALL } else { node.lock().shards }
+    }
+
+    /// Begins a period at `now`: a scan has said that these shards have nothing to advance.
+    pub(crate) fn pass(&mut self, node: &Shared, now: Instant) {
+        self.next = now + node.options.schedule_interval;
+        if self.others_from <= now {
+            self.others_from = now + node.options.seldom();
+        }
+        node.counters.set_behind(Duration::ZERO);
+    }
+
     /// Advances the schedules of `shards` whose next time is within `ahead`. Returns whether there
     /// were any.
     fn advance_of(

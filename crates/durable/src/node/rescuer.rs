@@ -51,13 +51,19 @@ impl Rescuer {
             node.report("promote", &error);
         }
         if is_requested || self.next <= now {
-            self.last = Some(now);
-            self.next = now + period * if is_first { 1 } else { OTHERS };
+            self.pass(node, now);
             if let Err(error) = self.maintain(node, store, until) {
                 node.report("maintain", &error);
             }
         }
         again.map_or(self.next, |again| self.next.min(again))
+    }
+
+    /// Begins a period at `now`: a scan has said that there is nothing to do.
+    pub(crate) fn pass(&mut self, node: &Shared, now: Instant) {
+        let periods = if node.lock().is_first { 1 } else { OTHERS };
+        self.last = Some(now);
+        self.next = now + node.options.maintenance_interval * periods;
     }
 
     fn maintain(&mut self, node: &Shared, store: &mut dyn Store, until: Instant) -> Result<()> {

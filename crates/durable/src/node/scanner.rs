@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::cache::Reach;
+use super::options::Options;
 use super::shared::Shared;
-use crate::store::{Result, Scan, Store, Waiting};
+use crate::store::{Pulse, Pulsed, Result, Scan, Store, Waiting};
 
 /// Span within which notices are merged: inserts within it after a notice send none. It is also the
 /// shortest period in which notices make a node read.
@@ -69,7 +70,7 @@ impl Scanner {
             let is_full = self.full_from <= now && !self.has_failed;
             node.lock().allow_backlogs(&node.options);
             let reach = if is_full { Reach::All } else { Reach::Recent };
-            let is_made = self.scan(node, store, reach);
+            let (is_made, _) = self.scan(node, store, reach, None);
             if is_full && is_made {
                 self.full_from = now + node.options.scan * node.options.full_every;
             }
@@ -79,10 +80,10 @@ impl Scanner {
             self.notified.renew(now);
         }
         if self.notified.take(now) {
-            self.scan(node, store, Reach::Recent);
+            self.scan(node, store, Reach::Recent, None);
         }
         if let Some(reach) = self.backlog(node) {
-            self.scan(node, store, reach);
+            self.scan(node, store, reach, None);
         }
         let next = self.next.min(self.notified.next.unwrap_or(self.next));
         match node.lock().wants() {
@@ -91,26 +92,59 @@ impl Scanner {
         }
     }
 
+    /// Makes a scan that is due before the next beat, and has it beat. Returns the answer to that.
+    ///
+    /// A scan from the beginning may take long, and no beat waits for it: it comes between two
+    /// beats, or without one.
+    pub(crate) fn pulse(
+        &mut self,
+        node: &Shared,
+        store: &mut dyn Store,
+        pulse: Pulse,
+    ) -> Option<Pulsed> {
+        let now = node.now();
+        let Options { scan, heartbeat, .. } = node.options;
+        if self.next > now + heartbeat || self.full_from <= now {
+            return None;
+        }
+        self.next = now + scan;
+        if self.full_from <= now + heartbeat {
+            self.full_from = self.full_from.min(self.next);
+        }
+        self.has_failed = false;
+        node.lock().allow_backlogs(&node.options);
+        let (_, pulsed) = self.scan(node, store, Reach::Recent, Some(pulse));
+        pulsed
+    }
+
     /// Returns the reach of a read before the next period.
     fn backlog(&self, node: &Shared) -> Option<Reach> {
         let is_allowed = self.backlog_from <= node.now();
         node.lock().wants().filter(|_| is_allowed)
     }
 
-    /// Scans. Returns whether the store answered.
-    fn scan(&mut self, node: &Shared, store: &mut dyn Store, reach: Reach) -> bool {
+    /// Scans. Returns whether the store answered, and its answer to the pulse.
+    fn scan(
+        &mut self,
+        node: &Shared,
+        store: &mut dyn Store,
+        reach: Reach,
+        pulse: Option<Pulse>,
+    ) -> (bool, Option<Pulsed>) {
         let sent = node.now();
         // Timers ahead of the last answer may be past by now.
         let longer = sent.saturating_duration_since(self.answered + node.options.scan);
-        let scanned = fill(node, store, reach, node.options.back + longer);
-        if scanned.is_ok() {
-            self.answered = sent;
+        match fill(node, store, reach, node.options.back + longer, pulse) {
+            Ok(pulsed) => {
+                self.answered = sent;
+                (true, pulsed)
+            }
+            Err(error) => {
+                node.report("scan", &error);
+                self.backlog_from = node.now() + node.options.pause;
+                (false, None)
+            }
         }
-        if let Err(error) = &scanned {
-            node.report("scan", error);
-            self.backlog_from = node.now() + node.options.pause;
-        }
-        scanned.is_ok()
     }
 }
 
@@ -151,7 +185,13 @@ struct Begun {
 /// there is room, first of the node's own shards. The node of another shard may be slow, or not
 /// serve a timer's kind. So late timers of all shards are read: then two nodes may claim the same
 /// timer, and one is refused. Recent timers are due since `back` before now.
-fn fill(node: &Shared, store: &mut dyn Store, reach: Reach, back: Duration) -> Result<()> {
+fn fill(
+    node: &Shared,
+    store: &mut dyn Store,
+    reach: Reach,
+    back: Duration,
+    pulse: Option<Pulse>,
+) -> Result<Option<Pulsed>> {
     let options = &node.options;
     let mut state = node.lock();
     let (share, own) = (state.share(options), state.shards);
@@ -163,12 +203,12 @@ fn fill(node: &Shared, store: &mut dyn Store, reach: Reach, back: Duration) -> R
         }
     }
     drop(state);
-    if names.is_empty() {
-        return Ok(());
+    if names.is_empty() && pulse.is_none() {
+        return Ok(None);
     }
     // All kinds together find at most half of the caches' capacity. A kind with more timers is soon
     // read with few others, and then finds half its share.
-    let most = share.div_ceil(2).min(options.cache_capacity / 2 / names.len()).max(1);
+    let most = share.div_ceil(2).min(options.cache_capacity / 2 / names.len().max(1)).max(1);
     let scan = Scan {
         ahead: options.look_ahead,
         back: (reach == Reach::Recent).then_some(back),
@@ -176,6 +216,7 @@ fn fill(node: &Shared, store: &mut dyn Store, reach: Reach, back: Duration) -> R
         grace: (reach != Reach::Own).then_some(options.grace),
         kinds: &names,
         kind_limit: u32::try_from(most).unwrap_or(u32::MAX),
+        pulse,
     };
     let sent = node.now();
     let window = match store.scan(&scan) {
@@ -210,7 +251,7 @@ fn fill(node: &Shared, store: &mut dyn Store, reach: Reach, back: Duration) -> R
     }
     drop(state);
     node.notify_claimers();
-    Ok(())
+    Ok(window.pulsed)
 }
 
 /// Caches the timers of a scan, as far as each kind has room. Returns whether any was new.

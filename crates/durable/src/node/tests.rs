@@ -1,5 +1,6 @@
 //! Nodes on one thread and a virtual clock, with the store in memory.
 
+mod idle;
 mod picky;
 mod zones;
 
@@ -551,7 +552,7 @@ fn where_a_backlog_cannot_be_read_what_is_due_soon_is_found() {
 
 #[test]
 fn a_node_that_becomes_the_first_maintains_the_tables_as_often_as_the_first() {
-    let (clock, timer, store) = world();
+    let (clock, timer, mut store) = world();
     let mut nodes = group(2, &Options::default(), &timer, &store);
     settle(&clock, &mut nodes);
     let Options { maintenance_interval, .. } = Options::default();
@@ -561,6 +562,8 @@ fn a_node_that_becomes_the_first_maintains_the_tables_as_often_as_the_first() {
     second.step();
     assert!(!second.shared.lock().is_first);
     clock.advance(maintenance_interval);
+    // Nobody takes it, so there is work.
+    insert(&mut store, "mail", 1);
     second.store.maintaining = Some((clock.clone(), TICK));
     let before = clock.now();
     second.step();

@@ -148,10 +148,10 @@ impl Store for Faulty {
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
-        let (Scan { ahead, back, shards, grace, kind_limit, .. }, kinds) =
+        let (Scan { ahead, back, shards, grace, kind_limit, pulse, .. }, kinds) =
             (*scan, scan.kinds.to_vec());
         self.call(move |db| {
-            db.scan(&Scan { ahead, back, shards, grace, kind_limit, kinds: &kinds })
+            db.scan(&Scan { ahead, back, shards, grace, kind_limit, pulse, kinds: &kinds })
         })
     }
 

@@ -129,7 +129,9 @@ cases! {
         a_node_that_leaves_gives_its_timers_back
         held_names_what_a_lease_runs
         held_names_all_in_parts
-        a_beat_names_the_living;
+        a_beat_names_the_living
+        a_scan_beats_as_a_beat_does
+        a_scan_says_no_to_none_who_has_work;
     schedules:
         a_change_needs_the_version_it_was_made_for
         new_schedules_are_made_together
@@ -286,7 +288,7 @@ impl<'a> Bench<'a> {
     fn scan(&mut self, ahead: Duration, back: Option<Duration>) -> Window {
         let kinds = kinds();
         let (shards, grace) = (Shards::ALL, None);
-        let scan = Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit: 100 };
+        let scan = Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit: 100, pulse: None };
         self.store.scan(&scan).unwrap()
     }
 

@@ -114,10 +114,7 @@ impl Store for Memory {
 
     fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
         let (now, mut tables) = self.begin();
-        let node = tables.nodes.get_mut(&lease.node).filter(|node| node.epoch == lease.epoch);
-        let Some(life) = node.and_then(|node| node.life.as_mut()) else { return Ok(None) };
-        *life = Life { expires: now + span, beat: now };
-        Ok(Some(Beat { lease, now, nodes: tables.alive() }))
+        Ok(tables.beat(lease, span, now))
     }
 
     fn leave(&mut self, lease: Lease) -> Result<()> {
@@ -194,7 +191,8 @@ impl Store for Memory {
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
-        let (now, tables) = self.begin();
+        let (now, mut tables) = self.begin();
+        let pulsed = scan.pulse.map(|pulse| tables.pulse(&pulse, now));
         let floor = scan.back.map_or(Time::from_micros(i64::MIN), |back| now - back);
         let (least, most) = (TimerId::from_bits(0), TimerId::from_bits(u128::MAX));
         let end = (now + scan.ahead).min(Time::NEVER - Duration::from_micros(1));
@@ -210,7 +208,7 @@ impl Store for Memory {
             left[kind] = left[kind].checked_sub(u32::from(is_meant))?;
             is_meant.then_some(Waiting { due: *due, id: *id, kind: kind as u32 })
         });
-        Ok(Window { now, timers: waiting.collect() })
+        Ok(Window { now, timers: waiting.collect(), pulsed })
     }
 
     fn held(&mut self, lease: Lease, after: Option<(Time, TimerId)>) -> Result<Held> {

@@ -36,6 +36,7 @@ mod nodes;
 mod overview;
 #[cfg(not(feature = "tls"))]
 mod plain;
+mod pulse;
 mod schedules;
 mod schema;
 mod server;

@@ -219,6 +219,37 @@ pub struct Scan<'a> {
     pub kinds: &'a [String],
     /// Most timers to return of each kind.
     pub kind_limit: u32,
+    /// Beat that the same call makes, if the store can.
+    pub pulse: Option<Pulse>,
+}
+
+/// A beat that goes along with a [`Scan`], and questions of parts that may have nothing to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Pulse {
+    /// Lease to renew.
+    pub lease: Lease,
+    /// Span from now to the end of the lease.
+    pub span: Duration,
+    /// Question about the schedules of these shards.
+    pub shards: Shards,
+    /// Time from now until which their next occurrences count.
+    pub ahead: Duration,
+    /// True to ask about work too.
+    pub asks_for_work: bool,
+}
+
+/// The answer to a [`Pulse`].
+///
+/// A store may answer `true` to a question without a look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pulsed {
+    /// As [`Store::beat`](super::Store::beat) has it.
+    pub beat: Option<Beat>,
+    /// True if [`Store::upcoming`](super::Store::upcoming) may find a schedule of those shards.
+    pub is_upcoming: bool,
+    /// True if [`Store::maintain`](super::Store::maintain) or [`Store::held`](super::Store::held)
+    /// may find something; also if nobody asked.
+    pub has_work: bool,
 }
 
 /// The answer to [`Store::scan`](super::Store::scan).
@@ -229,6 +260,8 @@ pub struct Window {
     pub now: Time,
     /// Timers that were found.
     pub timers: Vec<Waiting>,
+    /// The answer to the pulse; `None` if there was none, or the store makes none.
+    pub pulsed: Option<Pulsed>,
 }
 
 /// A pending timer, as [`Store::scan`](super::Store::scan) finds it.

@@ -27,7 +27,8 @@ const TRIES: u32 = 30;
 fn scan(store: &mut Postgres) -> BTreeSet<TimerId> {
     let kinds = KINDS.map(str::to_owned);
     let (ahead, shards, grace) = (Duration::ZERO, Shards::ALL, Some(LONG));
-    let scan = Scan { ahead, back: None, shards, grace, kinds: &kinds, kind_limit: ALL };
+    let scan =
+        Scan { ahead, back: None, shards, grace, kinds: &kinds, kind_limit: ALL, pulse: None };
     for _ in 0..TRIES {
         match store.scan(&scan) {
             Ok(window) => return window.timers.iter().map(|waiting| waiting.id).collect(),

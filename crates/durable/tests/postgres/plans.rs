@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use postgres::Client;
 use tourbillon_durable::store::calls::{
-    Advance, Advanced, Amendment, Batch, Change, Filled, ManualRun, NewOccurrence, Past,
-    Reschedule, Scan, Skip, UpcomingQuery, ZonedQuery,
+    Advance, Advanced, Amendment, Batch, Change, Filled, ManualRun, NewOccurrence, Past, Pulse,
+    Pulsed, Reschedule, Scan, Skip, UpcomingQuery, ZonedQuery,
 };
 use tourbillon_durable::store::{
     End, How, NewTimer, OverviewOf, Postgres, RecordQuery, ScheduleQuery, ScheduleRow, Search,
@@ -170,9 +170,18 @@ fn scan(
 ) -> Vec<TimerId> {
     let kinds = ["mail".to_owned()];
     let (shards, grace) = (Shards::ALL, None);
-    let scan = Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit };
+    let scan = Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit, pulse: None };
     let found = store.scan(&scan).unwrap();
     found.timers.iter().map(|waiting| waiting.id).collect()
+}
+
+/// A scan that finds nothing, and beats.
+fn pulse(store: &mut Postgres, lease: Lease) -> Pulsed {
+    let (shards, ahead, asks_for_work) = (Shards::ALL, Duration::ZERO, true);
+    let pulse = Some(Pulse { lease, span: LONG, shards, ahead, asks_for_work });
+    let (back, grace, kinds) = (Some(Duration::from_millis(1)), None, ["none".to_owned()]);
+    let scan = Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit: 9, pulse };
+    store.scan(&scan).unwrap().pulsed.unwrap()
 }
 
 #[test]
@@ -195,13 +204,18 @@ fn a_scan_reads_what_it_returns() {
         let (ahead, back, shards, grace) = (LONG, None, Shards::ALL, None);
         let kinds = ["later".to_owned(), "none".to_owned()];
         store
-            .scan(&Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit: 10 })
+            .scan(&Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit: 10, pulse: None })
             .unwrap()
             .timers
     });
     assert_eq!(found, []);
     assert_eq!((reads.by_none, reads.by_due, reads.by_id), (0, 0, 0));
     assert!(reads.by_kind <= 2, "{reads:?}");
+
+    let (reads, pulsed) = large.count(pulse);
+    assert!(pulsed.has_work);
+    assert_eq!((reads.by_none, reads.by_id, reads.by_lane), (0, 0, 0));
+    assert!(reads.by_due + reads.by_kind <= LEFT, "{reads:?}");
 }
 
 #[test]
@@ -217,7 +231,8 @@ fn a_scan_of_many_kinds_reads_what_it_returns() {
     }
     let kinds: Vec<String> = (0..KINDS).map(|n| format!("kind {n}")).collect();
     let (back, shards, grace) = (None, Shards::ALL, None);
-    let scan = Scan { ahead: LONG, back, shards, grace, kinds: &kinds, kind_limit: 100 };
+    let scan =
+        Scan { ahead: LONG, back, shards, grace, kinds: &kinds, kind_limit: 100, pulse: None };
     let (reads, window) = large.count(|store, _| store.scan(&scan).unwrap());
     assert_eq!(window.timers.len() as i64, KINDS * 100);
     assert!(window.timers.is_sorted());
@@ -343,6 +358,7 @@ fn everything(store: &mut Postgres, name: &str) {
     let withdraw = Some(Reason::Disabled);
     store.change(&Change { expect: Some(1), withdraw, skipped: &[skip(3)], ..change }).unwrap();
     store.beat(lease, LONG).unwrap();
+    assert!(pulse(store, lease).beat.is_some());
     store.claim(lease, &[fifth]).unwrap();
     assert_eq!(store.held(lease, None).unwrap().timers, [(fifth, 1)]);
     store.leave(lease).unwrap();

@@ -86,6 +86,7 @@ fn smoke(connections: usize) {
         grace: None,
         kinds: &kinds,
         kind_limit: TIMERS as u32,
+        pulse: None,
     };
     let found = store.scan(&scan).unwrap().timers;
     let scanned = begun.elapsed();

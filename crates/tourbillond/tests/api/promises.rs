@@ -372,8 +372,15 @@ impl World {
     fn claim(&mut self, now: Time, calls: &mut Vec<(Row, Outcome)>) -> bool {
         let kinds = ["http.default".to_owned()];
         let (ahead, shards) = (Duration::ZERO, Shards::ALL);
-        let scan =
-            Scan { ahead, back: None, shards, grace: None, kinds: &kinds, kind_limit: 1_000 };
+        let scan = Scan {
+            ahead,
+            back: None,
+            shards,
+            grace: None,
+            kinds: &kinds,
+            kind_limit: 1_000,
+            pulse: None,
+        };
         let window = self.node.scan(&scan).unwrap();
         let mut ids: Vec<_> = window.timers.iter().map(|waiting| waiting.id).collect();
         ids.sort();

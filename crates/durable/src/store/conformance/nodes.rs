@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, done, join, join_again};
-use crate::id::{Lease, NodeId, TimerId};
-use crate::store::{Finished, How, Maintained};
+use super::{Bench, LONG, MOMENT, Rig, done, join, join_again, retry};
+use crate::id::{Lease, NodeId, Shards, TimerId};
+use crate::record::Reason;
+use crate::store::{
+    Beat, Change, Finished, How, Maintained, NewTimer, Pulse, Pulsed, Reschedule, Scan,
+    UpcomingQuery,
+};
+use crate::time::Time;
 
 pub(super) fn a_node_without_a_life_claims_nothing(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
@@ -174,4 +179,104 @@ pub(super) fn a_beat_names_the_living(rig: &dyn Rig) {
     }
     let last = |node| beat.nodes.iter().find(|(id, _)| *id == node).unwrap().1;
     assert_eq!((last(bench.lease.node), last(joined.lease.node)), (beat.now, joined.now));
+}
+
+/// A scan that beats under `lease`, and asks all; `None` if the store makes no pulses.
+fn pulse(bench: &mut Bench<'_>, lease: Lease) -> Option<Pulsed> {
+    let (shards, span, ahead) = (Shards::ALL, LONG, MOMENT);
+    let pulse = Pulse { lease, span, shards, ahead, asks_for_work: true };
+    let (back, kinds) = (Some(LONG), ["none".to_owned()]);
+    let scan =
+        Scan { ahead, back, shards, grace: None, kinds: &kinds, kind_limit: 1, pulse: Some(pulse) };
+    bench.store.scan(&scan).unwrap().pulsed
+}
+
+pub(super) fn a_scan_beats_as_a_beat_does(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let lease = join(&mut *bench.store, MOMENT).lease;
+    let Some(pulsed) = pulse(&mut bench, lease) else { return };
+    let beat = pulsed.beat.unwrap();
+    assert_eq!((beat.lease, beat.nodes.len()), (lease, 2));
+    bench.pass(MOMENT * 2);
+    assert_eq!(bench.store.maintain().unwrap().nodes, 0);
+    let known = bench.store.beat(lease, MOMENT).unwrap().unwrap();
+    let again = pulse(&mut bench, lease).unwrap().beat.unwrap();
+    assert!(again.now >= known.now);
+    // All but its own are as they were.
+    let others = |beat: &Beat| {
+        beat.nodes.iter().copied().filter(|(id, _)| *id != lease.node).collect::<Vec<_>>()
+    };
+    assert_eq!(others(&again), others(&known));
+    assert!(again.nodes.contains(&(lease.node, again.now)));
+    let epoch = lease.epoch + 1;
+    assert_eq!(pulse(&mut bench, Lease { epoch, ..lease }).unwrap().beat, None);
+    bench.store.leave(lease).unwrap();
+    assert_eq!(pulse(&mut bench, lease).unwrap().beat, None);
+}
+
+pub(super) fn a_scan_says_no_to_none_who_has_work(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let lease = bench.lease;
+    // A connection may have to read everything once before it knows.
+    bench.scan(MOMENT, None);
+    let asked = |bench: &mut Bench<'_>| {
+        pulse(bench, lease).map(|pulsed| (pulsed.is_upcoming, pulsed.has_work))
+    };
+    let Some(idle) = asked(&mut bench) else { return };
+    // Later and held timers are no work.
+    bench.insert(LONG);
+    let held = bench.insert(LONG);
+    bench.store.reschedule(&Reschedule::new(held, Time::NEVER)).unwrap();
+    let far = bench.scheduled("far", LONG);
+    assert_eq!(asked(&mut bench), Some(idle));
+
+    let soon = bench.scheduled("soon", MOMENT / 2);
+    assert_eq!(bench.store.upcoming(&UpcomingQuery::new(MOMENT, 9)).unwrap().schedules.len(), 1);
+    assert!(asked(&mut bench).unwrap().0);
+    let remove = |bench: &mut Bench<'_>, name: &str| {
+        let (withdraw, skipped) = (Some(Reason::Removed), &[][..]);
+        let change = Change { name, expect: Some(1), row: None, withdraw, skipped };
+        bench.store.change(&change).unwrap();
+    };
+    remove(&mut bench, &soon.name);
+    assert_eq!(asked(&mut bench), Some(idle));
+
+    // Something is due, then runs.
+    let id = bench.insert(Duration::ZERO);
+    assert!(asked(&mut bench).unwrap().1);
+    assert_eq!(bench.claim(id).unwrap().attempt, 1);
+    assert!(asked(&mut bench).unwrap().1);
+    bench.finish(id, 1, done());
+    assert_eq!(asked(&mut bench), Some(idle));
+
+    // An occurrence waits in the queue of its schedule.
+    let now = bench.now();
+    let queued = bench.occurrence(&far, now, Time::NEVER);
+    bench.store.insert(std::slice::from_ref(&queued)).unwrap();
+    assert!(asked(&mut bench).unwrap().1);
+    bench.store.cancel(queued.id).unwrap();
+
+    // A timer waits in its lane.
+    let new = NewTimer::new(TimerId::new(now), "mail", now + LONG);
+    let waiting = NewTimer { lane: Some("north".to_owned()), ..new };
+    bench.store.insert(std::slice::from_ref(&waiting)).unwrap();
+    assert!(asked(&mut bench).unwrap().1);
+    bench.store.cancel(waiting.id).unwrap();
+    assert_eq!(asked(&mut bench), Some(idle));
+
+    // A stopped timer is pending again, and due later.
+    let occurrence = bench.occurrence(&far, now - MOMENT, now);
+    bench.store.insert(std::slice::from_ref(&occurrence)).unwrap();
+    assert_eq!(bench.claim(occurrence.id).unwrap().attempt, 1);
+    remove(&mut bench, &far.name);
+    bench.finish(occurrence.id, 1, retry(LONG));
+    assert!(asked(&mut bench).unwrap().1);
+    assert_eq!(bench.store.maintain().unwrap().stopped, 1);
+
+    // A node has died.
+    join(&mut *bench.store, MOMENT);
+    bench.pass(MOMENT * 2);
+    assert!(asked(&mut bench).unwrap().1);
+    assert_eq!(bench.store.maintain().unwrap().nodes, 1);
+    assert_eq!(asked(&mut bench), Some(idle));
 }

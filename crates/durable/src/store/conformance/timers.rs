@@ -165,7 +165,8 @@ pub(super) fn a_scan_keeps_to_kinds_shards_and_limit(rig: &dyn Rig) {
     bench.store.insert(&timers).unwrap();
     let kinds = kinds();
     let (ahead, shards) = (LONG * 2, Shards::ALL);
-    let scan = Scan { ahead, back: None, shards, grace: None, kinds: &kinds, kind_limit: 9 };
+    let scan =
+        Scan { ahead, back: None, shards, grace: None, kinds: &kinds, kind_limit: 9, pulse: None };
     let mut found = |scan: Scan<'_>| -> Vec<(TimerId, u32)> {
         let timers = bench.store.scan(&scan).unwrap().timers;
         timers.iter().map(|waiting| (waiting.id, waiting.kind)).collect()
@@ -204,6 +205,7 @@ pub(super) fn a_scan_reads_what_is_late_in_other_shards(rig: &dyn Rig) {
         grace: Some(MOMENT),
         kinds: &kinds,
         kind_limit: 9,
+        pulse: None,
     };
     let mut found = |scan: Scan<'_>| -> Vec<TimerId> {
         let timers = bench.store.scan(&scan).unwrap().timers;

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Weak;
+use std::time::Duration;
 
 use crate::id::{Lease, NodeId, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason, Record, RecordSummary};
 use crate::store::overview::HOUR;
 use crate::store::{
-    Advanced, Change, Changed, End, Finished, How, NewTimer, Notification, Overview, Promoted,
-    ScheduleRow, Skip, Timer, Unfinished,
+    Advanced, Beat, Change, Changed, End, Finished, How, NewTimer, Notification, Overview,
+    Promoted, Pulse, Pulsed, ScheduleRow, Skip, Timer, Unfinished,
 };
 use crate::time::Time;
 
@@ -55,6 +56,28 @@ impl Tables {
     pub(super) fn alive(&self) -> Vec<(NodeId, Time)> {
         let beat = |(id, node): (&NodeId, &Node)| Some((*id, node.life.as_ref()?.beat));
         self.nodes.iter().filter_map(beat).collect()
+    }
+
+    pub(super) fn beat(&mut self, lease: Lease, span: Duration, now: Time) -> Option<Beat> {
+        let node = self.nodes.get_mut(&lease.node).filter(|node| node.epoch == lease.epoch);
+        *node?.life.as_mut()? = Life { expires: now + span, beat: now };
+        Some(Beat { lease, now, nodes: self.alive() })
+    }
+
+    pub(super) fn pulse(&mut self, pulse: &Pulse, now: Time) -> Pulsed {
+        let beat = self.beat(pulse.lease, pulse.span, now);
+        let comes = |row: &ScheduleRow| row.next.is_some_and(|next| next <= now + pulse.ahead);
+        let mut schedules = self.schedules.values().filter(|row| row.enabled && comes(row));
+        let is_upcoming = schedules.any(|row| pulse.shards.contains(row.id.shard()));
+        let mut lives = self.nodes.values().filter_map(|node| node.life.as_ref());
+        let mut waiting = self.by_due.range((Time::NEVER, TimerId::from_bits(0))..);
+        let is_queued = |new: &NewTimer| new.schedule.is_some() || new.lane.is_some();
+        let has_work = !pulse.asks_for_work
+            || lives.any(|life| life.expires < now)
+            || self.by_due.first().is_some_and(|(due, _)| *due <= now)
+            || !self.stopped.is_empty()
+            || waiting.any(|(_, id)| is_queued(&self.timers[id].new));
+        Pulsed { beat, is_upcoming, has_work }
     }
 
     /// Inserts a timer. In a lane, it waits.

@@ -8,6 +8,7 @@ use tokio_postgres::types::ToSql;
 use super::answer::{Answer, Failure, Params};
 use super::link::{Query, Session};
 use super::look;
+use super::pulse;
 use super::values::{Id, Span, Stamp, big, int, mask};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
@@ -291,11 +292,12 @@ macro_rules! is_asked_for {
 /// Each kind is read by the index that begins with it, so that nobody walks over the backlog of
 /// another.
 macro_rules! scan {
-    ($behind:expr, $known:literal, $from:literal, $order:literal) => {
+    ($with:expr, $columns:expr, $known:literal, $from:literal, $order:literal) => {
         concat!(
-            $behind,
-            "SELECT now(), array_agg(w.due), array_agg(w.id), array_agg(w.kind)
-             FROM (
+            $with,
+            "SELECT now(), array_agg(w.due), array_agg(w.id), array_agg(w.kind)",
+            $columns,
+            "FROM (
                  SELECT t.due, t.id, k.number::int4 AS kind
                  FROM unnest($4::text[]) WITH ORDINALITY AS k (kind, number),
                  LATERAL (",
@@ -328,19 +330,25 @@ const SCAN: &str = scan!(
         "    ORDER BY due, id
          ) "
     ),
+    " ",
     "SELECT b.due, b.id FROM behind AS b WHERE b.kind = k.kind UNION ALL ",
     "coalesce($6::timestamptz, '-infinity')",
     " ORDER BY due, id LIMIT $3"
 );
-const SCAN_BACK: &str = scan!("", "", "now() - $6::interval", "");
+const SCAN_BACK: &str = scan!("", " ", "", "now() - $6::interval", "");
+
+/// The same, with a pulse.
+const SCAN_AND_BEAT: &str =
+    scan!(pulse::beat!(), pulse::answers!(), "", "now() - $6::interval", "");
 
 pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Window> {
     let ahead = Span(scan.ahead);
     let shards = mask(scan.shards);
     let limit = i64::from(scan.kind_limit);
     let grace = scan.grace.map(Span);
-    let rows = match scan.back.map(Span) {
-        None => {
+    let pulse = scan.pulse.filter(|_| !session.is_citus);
+    let rows = match (scan.back.map(Span), &pulse) {
+        (None, _) => {
             // While there is a backlog, a scan of the node's own shards follows.
             match scan.grace {
                 Some(_) => look::look(session).await?,
@@ -351,9 +359,16 @@ pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Windo
                 &[&ahead, &shards, &limit, &scan.kinds, &grace, &from, &behind];
             session.read(SCAN, params).await?
         }
-        Some(back) => {
+        (Some(back), None) => {
             let params: Params<'_> = &[&ahead, &shards, &limit, &scan.kinds, &grace, &back];
             session.read(SCAN_BACK, params).await?
+        }
+        (Some(back), Some(pulse)) => {
+            let values = pulse::Values::new(pulse, &session.floor);
+            let params: [&(dyn ToSql + Sync); 6] =
+                [&ahead, &shards, &limit, &scan.kinds, &grace, &back];
+            let params: Vec<_> = params.into_iter().chain(values.params()).collect();
+            session.write(SCAN_AND_BEAT, &params).await?
         }
     };
     let Stamp(now) = rows[0].try_get(0)?;
@@ -364,7 +379,9 @@ pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Windo
         // Places in an array count from 1.
         Waiting { due, id: id.into(), kind: kind.unsigned_abs() - 1 }
     });
-    Ok(Window { now, timers: waiting.collect() })
+    let pulse = pulse.filter(|_| scan.back.is_some());
+    let pulsed = pulse.map(|pulse| pulse::pulsed(&rows[0], pulse.lease, now)).transpose()?;
+    Ok(Window { now, timers: waiting.collect(), pulsed })
 }
 
 /// Records the rows of `gone`: timers that ended before their attempt did.

@@ -174,7 +174,7 @@ pub(super) fn scan(connection: &Connection, now: Time, scan: &Scan<'_>) -> Answe
     let mut timers = Vec::new();
     let is_empty = scan.shards == Shards::NONE && scan.grace.is_none();
     if is_empty || scan.kind_limit == 0 {
-        return Ok(Window { now, timers });
+        return Ok(Window { now, timers, pulsed: None });
     }
     let floor = scan.back.map_or(Time::from_micros(i64::MIN), |back| now - back);
     let end = (now + scan.ahead).min(Time::NEVER - Duration::from_micros(1));
@@ -195,7 +195,7 @@ pub(super) fn scan(connection: &Connection, now: Time, scan: &Scan<'_>) -> Answe
         }
     }
     timers.sort_unstable();
-    Ok(Window { now, timers })
+    Ok(Window { now, timers, pulsed: None })
 }
 
 pub(super) fn held(connection: &Connection, lease: Lease) -> Answer<Held> {
