@@ -5,19 +5,21 @@ use std::thread;
 use std::time::Duration;
 
 use pollster::block_on;
-use tourbillon_durable::store::calls::{Advance, Advanced, Change, Changed, Skip, UpcomingQuery};
+use tourbillon_durable::store::calls::{
+    Advance, Advanced, Change, Changed, Pulse, Scan, Skip, UpcomingQuery,
+};
 use tourbillon_durable::store::{
     Inserted, NewTimer, Postgres, RecordQuery, ScheduleRow, Store, TimerQuery,
 };
 use tourbillon_durable::{
-    Client, Created, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, StoreErrorKind, Time,
-    TimerId, Upsert,
+    Client, Created, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, StoreErrorKind,
+    Time, TimerId, Upsert,
 };
 
 use crate::cluster::Database;
 use crate::faults::through;
 use crate::replica::Pair;
-use crate::{LONG, timer};
+use crate::{LONG, join, timer};
 
 /// Schedules that a node advances together.
 const TOGETHER: usize = 50;
@@ -91,6 +93,28 @@ fn a_batch_of_advances_takes_one_round_trip() {
     let timers = store.timers(&TimerQuery::new().limit(1_000)).unwrap();
     let records = store.records(&RecordQuery::new().limit(1_000)).unwrap();
     assert_eq!((timers.len(), records.len()), (TOGETHER + 1, TOGETHER + 1));
+}
+
+#[test]
+fn the_scans_of_an_idle_node_take_one_round_trip_each_with_its_beat_and_its_looks() {
+    let database = Database::new();
+    let (proxy, mut store) = through(&database);
+    let lease = join(&mut store);
+    let kinds = ["mail".to_owned()];
+    let (ahead, shards, grace) = (SECOND, Shards::ALL, Some(SECOND));
+    let all = Scan { ahead, back: None, shards, grace, kinds: &kinds, kind_limit: 9, pulse: None };
+    let pulse = Some(Pulse { lease, span: LONG, shards, ahead, asks_for_work: true });
+    let recent = Scan { back: Some(SECOND * 3), pulse, ..all };
+    // The first walks through everything, in parts.
+    while store.scan(&all).is_err() {}
+    store.scan(&recent).unwrap();
+    let (trips, window) = proxy.trips(|| store.scan(&recent).unwrap());
+    let pulsed = window.pulsed.unwrap();
+    assert_eq!((trips, pulsed.is_upcoming, pulsed.has_work), (1, false, false));
+    assert_eq!(pulsed.beat.unwrap().lease, lease);
+    // A busy server may take so long that there is another walk in parts.
+    let mut trips = || proxy.trips(|| store.scan(&all).unwrap()).0;
+    assert!((0..100).any(|_| trips() == 1));
 }
 
 #[test]

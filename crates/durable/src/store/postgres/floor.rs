@@ -136,12 +136,23 @@ impl Floor {
             return false;
         }
         self.from.get_or_insert(walk.floor);
-        let is_quick = walk.took <= PART;
+        let took = walk.took;
+        self.end_walk(took);
+        true
+    }
+
+    /// Ends a walk that took so long. After a quick one the next has one part.
+    pub(super) fn end_walk(&mut self, took: Duration) {
         self.walk = Walk::default();
-        if is_quick {
+        if took <= PART {
             self.walk.span = None;
         }
-        true
+    }
+
+    /// Returns whether the next walk begins and has one part.
+    pub(super) fn is_quick(&self) -> bool {
+        let Walk { below, span, .. } = self.walk;
+        self.from.is_some() && below.is_none() && span.is_none()
     }
 
     /// Narrows the next part, because the server has ended this one.

@@ -320,17 +320,17 @@ macro_rules! scan {
     };
 }
 
-/// Query for a scan from the floor on, after the timers known to be due before it.
+/// Query for a scan from the floor on, after the timers that a [`look`] knows to be due before it.
 const SCAN: &str = scan!(
     concat!(
-        "WITH behind AS MATERIALIZED (
-             SELECT due, id, kind FROM tourbillon.timer
-             WHERE id = ANY($7::uuid[]) AND (due < $6::timestamptz) IS TRUE",
+        look::look!(),
+        "behind AS MATERIALIZED (
+             SELECT due, id, kind FROM look WHERE due < $6::timestamptz",
         is_asked_for!(),
         "    ORDER BY due, id
          ) "
     ),
-    " ",
+    look::found!(),
     "SELECT b.due, b.id FROM behind AS b WHERE b.kind = k.kind UNION ALL ",
     "coalesce($6::timestamptz, '-infinity')",
     " ORDER BY due, id LIMIT $3"
@@ -348,17 +348,21 @@ pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Windo
     let grace = scan.grace.map(Span);
     let pulse = scan.pulse.filter(|_| !session.is_citus);
     let rows = match (scan.back.map(Span), &pulse) {
-        (None, _) => {
+        (None, _) => loop {
             // While there is a backlog, a scan of the node's own shards follows.
-            match scan.grace {
-                Some(_) => look::look(session).await?,
-                None => look::ensure(session).await?,
+            let look = match scan.grace {
+                Some(_) => Some(look::begin(session).await?),
+                None => look::ensure(session).await.map(|()| None)?,
+            };
+            let values = look::Values::new(look.as_ref(), &session.floor);
+            let params: [&(dyn ToSql + Sync); 5] = [&ahead, &shards, &limit, &scan.kinds, &grace];
+            let params: Vec<_> = params.into_iter().chain(values.params()).collect();
+            let rows = session.read(SCAN, &params).await;
+            let is_lowered = look.map(|look| look.end(&mut session.floor, &rows)).transpose()?;
+            if is_lowered != Some(true) {
+                break rows?;
             }
-            let (from, behind) = session.floor.place();
-            let params: Params<'_> =
-                &[&ahead, &shards, &limit, &scan.kinds, &grace, &from, &behind];
-            session.read(SCAN, params).await?
-        }
+        },
         (Some(back), None) => {
             let params: Params<'_> = &[&ahead, &shards, &limit, &scan.kinds, &grace, &back];
             session.read(SCAN_BACK, params).await?

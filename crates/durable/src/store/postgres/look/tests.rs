@@ -5,8 +5,11 @@ use super::super::link::Link;
 use super::super::nodes;
 use super::super::schema;
 use super::super::server::Server;
+use super::super::timers;
 use super::*;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::id::Shards;
+use crate::store::Scan;
 
 /// A wait for a lock is like a long walk to this server.
 const IMPATIENT: &str = "
@@ -22,6 +25,13 @@ fn insert(database: &cluster::Database, ago: i32) -> Id {
         SELECT gen_random_uuid(), 'mail', t.due, t.due, 0
         FROM (SELECT now() - make_interval(secs => $1::int4) AS due) AS t RETURNING id";
     database.client().query_one(insert, &[&ago]).unwrap().get(0)
+}
+
+/// A scan of everything.
+async fn look(session: &mut Session) -> Answer<()> {
+    let (ahead, shards, grace) = (Duration::ZERO, Shards::ALL, Some(Duration::ZERO));
+    let scan = Scan { ahead, back: None, shards, grace, kinds: &[], kind_limit: 1, pulse: None };
+    timers::scan(session, &scan).await.map(drop)
 }
 
 /// Looks, with a walk to its end or without, after `before`. Returns the timers that the floor
