@@ -135,7 +135,8 @@ impl Ear {
 
 const LISTENERS: &str = "
     SELECT pid, query_start FROM pg_stat_activity
-    WHERE datname = current_database() AND query LIKE 'LISTEN %'";
+    WHERE datname = current_database()
+        AND (query LIKE 'LISTEN %' OR query = 'SHOW transaction_read_only')";
 
 fn end_listeners(database: &Database) {
     let statement = format!("SELECT pg_terminate_backend(pid) FROM ({LISTENERS}) AS listeners");

@@ -18,8 +18,12 @@ use crate::trace;
 /// Pause before it connects anew.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Pause between two questions to its server.
-const QUIET: Duration = Duration::from_secs(3);
+/// Pause between two questions to its server. Of a server that hangs, scans find the timers
+/// meanwhile.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Question whether the server takes writes; if not, notices are sent elsewhere.
+const IS_READ_ONLY: &str = "SHOW transaction_read_only";
 
 /// Notice of shards on the channel `$1`, as a hexadecimal mask; anything else stands for all.
 const NOTIFY: &str = "SELECT pg_notify($1, $2)";
@@ -76,23 +80,20 @@ async fn listen(server: Server, heard: Heard) {
 async fn hear(server: &Server, notified: &Notified, heard: &Heard) -> Answer<()> {
     let Opened { client, mut driver, .. } =
         server.open(Instant::now() + PATIENCE, Some(notified)).await?;
-    // The server does nothing about a channel that the connection listens on already.
-    let listen = format!("LISTEN {}; SHOW transaction_read_only", server.tables().quoted());
-    ask(&client, &listen).await?;
+    ask(&client, &format!("LISTEN {}; {IS_READ_ONLY}", server.tables().quoted())).await?;
     // Earlier notices were missed.
     heard(Notification::Due(Shards::ALL));
     // The connection to a server that hangs need not end: its system may acknowledge all that it
     // is sent.
     while timeout(QUIET, driver.join_next()).await.is_err() {
-        ask(&client, &listen).await?;
+        ask(&client, IS_READ_ONLY).await?;
     }
     Ok(())
 }
 
-/// Asks the server to `listen`, and to say that it takes writes; if not, notices are sent
-/// elsewhere.
-async fn ask(client: &Client, listen: &str) -> Answer<()> {
-    let answer = timeout(PATIENCE, client.simple_query(listen)).await;
+/// Sends statements that end with [`IS_READ_ONLY`]. Fails unless the server takes writes.
+async fn ask(client: &Client, statements: &str) -> Answer<()> {
+    let answer = timeout(PATIENCE, client.simple_query(statements)).await;
     let is_read_only = answer.map_err(|_| Failure::Late)??.iter().any(|message| match message {
         SimpleQueryMessage::Row(row) => row.get(0) == Some("on"),
         _ => false,
