@@ -3,7 +3,7 @@
 # SQLite that is made for it. Prints a table, as crates/durable/docs/BENCHES.md has one: a number
 # that is not the same in all rounds is shown from its least to its greatest.
 #
-#   chrt -r 1 ci/durable-benches.sh                  two rounds, some 70 minutes
+#   chrt -r 1 ci/durable-benches.sh                  two rounds, some 80 minutes
 #   ROUNDS=1 ROWS="hundred drain" ci/durable-benches.sh
 #   RESULTS=FILE ROUNDS=0 ci/durable-benches.sh      the table of what earlier calls left in FILE
 #   LONG=yes ci/durable-benches.sh                   with half an hour beside a snapshot, each round
@@ -56,6 +56,12 @@ for ((round = 0; round < ${ROUNDS:-2}; round++)); do
     done
     on postgres drain --shuffled 1 --connections 4
     on postgres schedules --nodes 2
+    # A network away, and beside the one-shots of the same times.
+    for distance in 0 1000 5000; do
+        far=(--timers 1000 --seconds 30 --period 1 --aligned 1 --distance-us "$distance")
+        on postgres schedules "${far[@]}"
+        on postgres schedules "${far[@]}" --once 1
+    done
     on postgres notified --nodes 3
     [ -z "${LONG:-}" ] || on postgres held
 done
