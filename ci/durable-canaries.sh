@@ -21,7 +21,7 @@ simulate() {
 }
 replicate() {
     some_tests ci/durable-postgres.sh cargo test --quiet --manifest-path "$1/Cargo.toml" \
-        --package tourbillon-durable --features postgres --test postgres \
+        --package tourbillon-durable --features tokio-postgres-0_7 --test postgres \
         what_is_acknowledged_survives_the_primary
 }
 

@@ -124,8 +124,8 @@ if [ -z "$TOURBILLON_PGPOOL" ]; then
     fi
 fi
 if [ $# = 0 ]; then
-    some_tests cargo test --locked --package tourbillon-durable --features tls,sqlx-0_8 \
-        --test postgres
+    some_tests cargo test --locked --package tourbillon-durable \
+        --features tls,tokio-postgres-0_7,sqlx-0_8 --test postgres
 else
     "${@//\{\}/$TOURBILLON_POSTGRES}"
 fi

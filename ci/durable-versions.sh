@@ -28,6 +28,7 @@ if [ $# -gt 1 ]; then
     exec ci/durable-postgres.sh "${@:2}"
 fi
 some_tests ci/durable-postgres.sh cargo test --locked --package tourbillon-durable \
-    --features tls,sqlx-0_8 --test postgres -- --skip replica:: --skip replication:: \
-    --skip pooler:: --skip hosts:: --skip trips::advances_wait_for_no_disk_and_no_standby \
+    --features tls,tokio-postgres-0_7,sqlx-0_8 --test postgres -- --skip replica:: \
+    --skip replication:: --skip pooler:: --skip hosts:: \
+    --skip trips::advances_wait_for_no_disk_and_no_standby \
     --skip tls::a_certificate_of_version_1_is_taken_where_none_is_verified

@@ -113,7 +113,8 @@ postgres | others)
     ;;
 nightly)
     part docs
-    part features "" sqlite postgres tls sqlx-0_8 sqlx-0_9 serde metrics-0_24 tracing conformance
+    part features "" sqlite postgres tls tokio-postgres-0_7 sqlx-0_8 sqlx-0_9 serde metrics-0_24 \
+        tracing conformance
     part cargo test --quiet --no-run "${durable[@]}"
     beside ci/durable-faults.sh --seed 7
     part on_real_time

@@ -12,7 +12,7 @@
 //! | transaction of | a timer | no timer of that name | another time | an attempt's end |
 //! |---|---|---|---|---|
 //! | `sqlx` (feature `sqlx-0_8` or `sqlx-0_9`) | `Once::create_in` | `Client::cancel_in` | `Client::reschedule_in` | `Fire::complete_in` |
-//! | `tokio_postgres` | [`Tables::insert`] | [`Tables::cancel`] | [`Tables::reschedule`] | [`Tables::finish`] |
+//! | `tokio_postgres` (feature `tokio-postgres-0_7`) | `Tables::insert` | `Tables::cancel` | `Tables::reschedule` | `Tables::finish` |
 //! | anything else, `SELECT tourbillon.` | `once(..)` | `cancel(..)` | `reschedule(..)` | `complete(..)` |
 //!
 //! `docs/POSTGRES.md` has the parameters of the functions, and why the transaction of an
@@ -50,6 +50,7 @@ mod timers;
 mod tls;
 mod values;
 mod views;
+#[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9", feature = "tokio-postgres-0_7"))]
 mod within;
 mod zones;
 
