@@ -13,6 +13,7 @@ use crate::store::{
     Advance, Advanced, Change, End, Inserted, ManualRun, NewOccurrence, NewTimer, Notification,
     Reschedule, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate,
 };
+use crate::time::Time;
 
 const RIVALS: usize = 3;
 
@@ -117,8 +118,11 @@ fn advance_all(
     answers
 }
 
+/// Lane of some of the schedules that are advanced.
+const LANE: &str = "lane";
+
 /// Does something else with a schedule: runs it now, puts it once more as it was read so that what
-/// was advanced comes again, or claims its timers and ends them.
+/// was advanced comes again, promotes the lane, or claims its timers and ends them.
 fn meddle(
     store: &mut dyn Store,
     lease: Lease,
@@ -126,7 +130,7 @@ fn meddle(
     which: usize,
 ) {
     let version = row.version;
-    match which % 3 {
+    match which % 4 {
         0 => {
             let occurrence = NewOccurrence { timer: extra, version, queue: Some(0) };
             insist(|| store.insert_occurrence(&occurrence));
@@ -136,6 +140,7 @@ fn meddle(
             let change = Change { name, expect, row: Some(row), withdraw, skipped: &[] };
             insist(|| store.change(&change));
         }
+        2 => _ = insist(|| store.promote(&[LANE.to_owned()])),
         _ => {
             let found = store.timers(&TimerQuery::new().schedule(row.id)).unwrap();
             let mut ids: Vec<_> = found.iter().map(|timer| timer.new.id).collect();
@@ -155,19 +160,25 @@ pub(super) fn rivals_advance_schedules_together(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let lease = bench.lease;
     let names: Vec<String> = (0..6).flat_map(|n| [format!("{n}"), format!("{n} idle")]).collect();
-    names.iter().for_each(|name| _ = bench.scheduled(name, Duration::ZERO));
+    for (number, name) in names.iter().enumerate() {
+        let lane = (number % 4 < 2).then(|| LANE.to_owned());
+        let row = ScheduleRow { lane, ..bench.schedule(name, Duration::ZERO) };
+        let change = Change { name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
+        bench.store.change(&change).unwrap();
+    }
     for round in 0..8 {
         let read = |name: &String| bench.store.schedule(name).unwrap().1.unwrap();
         let rows: Vec<ScheduleRow> = names.iter().map(read).collect();
-        let timer = |row: &ScheduleRow| {
+        let mut occurrence = |row: &ScheduleRow| {
             let at = row.next.unwrap();
-            [NewTimer { id: TimerId::of_occurrence(row.id, at), ..bench.occurrence(row, at, at) }]
+            bench.occurrence(row, at, row.lane.as_ref().map_or(at, |_| Time::NEVER))
+        };
+        let extra: Vec<NewTimer> = rows.iter().map(&mut occurrence).collect();
+        let timer = |row: &ScheduleRow| {
+            let id = TimerId::of_occurrence(row.id, row.next.unwrap());
+            [NewTimer { id, ..occurrence(row) }]
         };
         let timers: Vec<_> = rows.iter().map(timer).collect();
-        let extra: Vec<NewTimer> = rows
-            .iter()
-            .map(|row| bench.occurrence(row, row.next.unwrap(), row.next.unwrap()))
-            .collect();
         let answers = race(&bench, |rival, store| {
             if rival < 2 {
                 return advance_all(store, &rows, &timers);
@@ -187,6 +198,8 @@ pub(super) fn rivals_advance_schedules_together(rig: &dyn Rig) {
         let of_it = timers.iter().filter(|timer| timer.new.name.as_ref() == Some(name));
         assert!(of_it.count() <= 1, "{name} overlaps");
     }
+    let fronts = timers.iter().filter(|timer| timer.new.lane.is_some());
+    assert!(fronts.filter(|timer| timer.new.due < Time::NEVER).count() <= 1);
     let timers = timers.into_iter().map(|timer| (timer.new.schedule, timer.new.scheduled_for));
     let records = bench.records().into_iter().map(|record| (record.schedule, record.scheduled_for));
     for occurrence in timers.chain(records) {
