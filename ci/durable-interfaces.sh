@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What others read of the service, by tools of others: its OpenAPI document by a linter, a client
 # generated from the document against a running service, a callback by the library of Standard
-# Webhooks, and its metrics by promtool.
+# Webhooks, callbacks and timers in transactions of sqlx and psycopg, and its metrics by promtool.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 
@@ -39,6 +39,14 @@ else
         node --test --test-reporter=dot client.test.mjs
     )
 fi
+
+payments=programs::a_payment_by_ modules=$(realpath -m "$target/python")
+installed "$modules" psycopg 3.3.9 binary || {
+    not_checked "transactions of psycopg" "it cannot be installed here"
+    payments+=sqlx
+}
+PYTHONPATH=$modules some_tests ci/durable-postgres.sh cargo test --quiet "${durable[@]}" \
+    --test sql -- --ignored "$payments"
 
 promtool=$(command -v promtool || true)
 if [ -z "$promtool" ]; then

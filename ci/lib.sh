@@ -75,6 +75,12 @@ need_cargo_tool() {
         { not_checked "$1" "there is none: cargo install --locked $1"; exit; }
 }
 
+# installed FOLDER NAME VERSION [EXTRA]: has pip install that module there, unless it is there.
+installed() {
+    [ -d "$1/$2-$3.dist-info" ] ||
+        python3 -m pip install --quiet --upgrade --target "$1" "$2${4:+[$4]}==$3"
+}
+
 # limit_runs SECONDS: programs that cargo runs on this machine from now on have that long to end.
 limit_runs() {
     local host

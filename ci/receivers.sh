@@ -13,17 +13,11 @@ names=("${@:2}")
 modules=$(realpath -m target/receivers)
 mkdir -p "$modules"
 
-# installed NAME VERSION: has pip install it, unless it is there.
-installed() {
-    [ -d "$modules/python/$1-$2.dist-info" ] ||
-        python3 -m pip install --quiet --upgrade --target "$modules/python" "$1==$2"
-}
-
 # has NAME: finds what that receiver needs.
 has() {
     case $1 in
-    gunicorn) installed gunicorn 27.0.1 ;;
-    uvicorn) installed uvicorn 0.54.0 ;;
+    gunicorn) installed "$modules/python" gunicorn 27.0.1 ;;
+    uvicorn) installed "$modules/python" uvicorn 0.54.0 ;;
     nginx)
         # nginx itself reads a variable `NGINX`.
         NGINX_PROGRAM=$(command -v nginx) ||

@@ -1,6 +1,8 @@
 //! Callbacks that are made by SQL, in a transaction of the caller's: `deploy/call.sql`.
 //! `ci/durable-postgres.sh` makes the PostgreSQL.
 
+#[path = "sql/programs.rs"]
+mod programs;
 #[path = "support/tourbillond.rs"]
 mod tourbillond_process;
 
