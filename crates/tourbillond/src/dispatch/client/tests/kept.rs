@@ -1,7 +1,10 @@
 //! Connections that are kept for the next request, and closed by their receiver.
 
+use std::pin::pin;
 use std::sync::Mutex;
 
+use futures_util::FutureExt as _;
+use tokio::sync::Notify;
 use tourbillon::virtual_time::VirtualClock;
 
 use super::*;
@@ -81,6 +84,47 @@ async fn a_new_connection_that_is_closed_in_silence_is_the_receivers_failure() {
         failure(second(&url, Some("k")).await);
         assert_eq!(heads.lock().unwrap().len(), 2 + new.len());
     }
+}
+
+#[tokio::test]
+async fn a_request_that_is_sent_once_more_has_what_is_left_of_its_time() {
+    // Answers the first request. It says when it has read another, and closes when it is notified.
+    let (reads, mut read) = unbounded_channel();
+    let close = Arc::new(Notify::new());
+    let closes = Arc::clone(&close);
+    let (url, connections) = receiver(move |mut stream| {
+        let (reads, closes) = (reads.clone(), Arc::clone(&closes));
+        async move {
+            if !head(&mut stream).await?.contains("idempotency-key") {
+                stream.write_all(DONE.as_bytes()).await?;
+                head(&mut stream).await?;
+            }
+            let _ = reads.send(());
+            closes.notified().await;
+            Ok(())
+        }
+    })
+    .await;
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let app = App { networks: vec!["127.0.0.0/8".parse().unwrap()], ..App::default() };
+    let client = Client::new(&app, &timer);
+    let limit = IDLE / 2;
+    client.send(get(&url), limit).await.0.unwrap();
+    let request = Request::post(&url).header("idempotency-key", "k");
+    let mut sent = pin!(client.send(request.body(Full::default()).unwrap(), limit));
+    for count in [1, 2] {
+        tokio::select! {
+            _ = &mut sent => panic!("it has ended before its time"),
+            _ = read.recv() => assert_eq!(connections.load(SeqCst), count),
+        }
+        clock.advance(limit / 2);
+        if count == 1 {
+            close.notify_one();
+        }
+    }
+    let late = failure(sent.now_or_never().expect("its time is over").0);
+    assert!(late.contains("no whole answer within"), "{late}");
 }
 
 #[tokio::test]
