@@ -53,6 +53,6 @@ while read -r title function functions files; do
     done <<<"$names"
 done <<<'Make walk::walk_make 21 12
 Arm walk::walk_arm 49 16
-Fire tourbillon::driver::thread::run 123 28
+Fire tourbillon::driver::thread::run 125 28
 End walk::walk_end 38 10
 Cancel walk::walk_cancel 29 11'

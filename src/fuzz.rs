@@ -40,6 +40,7 @@ pub fn wheel(data: &[u8]) {
             9 => Op::Postpone(bytes.byte().into(), bytes.magnitude()),
             10..=12 => Op::Turn(bytes.magnitude(), usize::from(bytes.byte() % 8)),
             13 => Op::Turn(bytes.magnitude(), usize::MAX),
+            14 => Op::Part(bytes.magnitude(), usize::from(bytes.byte() % 8)),
             _ => Op::Step,
         });
     }

@@ -35,15 +35,19 @@
 //! level comes round. That first one is in a slot that begins no later, so it is found without a
 //! look at the others. A slot whose start has come becomes the `draining` list as a whole, and is
 //! emptied entry by entry: due entries expire, the others are filed again at a finer level. That
-//! can stop and continue at any entry, and so bounds the time that a shard's lock is held.
+//! can stop and continue at any entry, and so bounds the time that a shard's lock is held. The rest
+//! of a crowd may be [set aside](Wheel::set_aside) then, so that no other timer waits until the
+//! whole of it is filed again, at the price of the order of equal deadlines.
 //!
 //! A slot is a list of [`Block`]s, and a block is a cache line of keys. So a removal writes to one
 //! such line and to no neighbour, and the processor fetches the entries of a block all at once when
 //! a slot is emptied. A list of linked entries costs twice as much in both. An emptied place is not
 //! used again, to keep the order of equal deadlines: a timer that stays may keep a block to itself.
 //!
-//! Not done: nodes in the futures, which would take pinning, and unsafe code here; and cancelled
-//! entries that stay until their deadline, since memory would grow as rate times timeout.
+//! Not done: nodes in the futures, which would take pinning, and unsafe code here; cancelled
+//! entries that stay until their deadline, since memory would grow as rate times timeout; and a
+//! crowd that is filed again before its slot begins, in a second set of slots. That would keep the
+//! order, and spare the members of the crowd that are due first, if it were through by then.
 //!
 //! This module knows no clock, waker or thread, and has no unsafe code. Its only atomics are cells
 //! in shared memory ([`Number`]).
@@ -67,7 +71,7 @@ mod store;
 mod tests;
 
 pub(crate) use store::NodeKey;
-use store::{NIL, Number, Pooled, Store};
+use store::{NIL, Number, Pooled, Store, missing};
 
 /// Bits of a tick that select the slot within one level.
 const BITS: u32 = 6;
@@ -310,7 +314,8 @@ impl Heads {
     fn get(&self, at: u32) -> &Head {
         let index = (at - FIRST_HEAD) as usize;
         match self.slots.get(index / HEADS) {
-            Some(group) => &group.as_ref().expect("a slot in use has a head")[index % HEADS],
+            Some(Some(group)) => &group[index % HEADS],
+            Some(None) => missing(),
             None => &self.draining,
         }
     }
@@ -324,6 +329,17 @@ impl Heads {
         }
         match self.slots.get_mut(index / HEADS) {
             Some(group) => &mut group.as_mut().expect("it has just been made")[index % HEADS],
+            None => &mut self.draining,
+        }
+    }
+
+    /// The head `at` of a list that has an entry, or had one.
+    #[inline(always)]
+    fn used_mut(&mut self, at: u32) -> &mut Head {
+        let index = (at - FIRST_HEAD) as usize;
+        match self.slots.get_mut(index / HEADS) {
+            Some(Some(group)) => &mut group[index % HEADS],
+            Some(None) => missing(),
             None => &mut self.draining,
         }
     }
@@ -391,6 +407,8 @@ pub(crate) struct Wheel<T> {
     /// Places of the entries that are to be taken back.
     discarded: [Filed; DISCARDS],
     heads: Heads,
+    /// One bit per level that has a list that was [set aside](Self::set_aside), or had one.
+    aside: u32,
 }
 
 impl<T: Timed> Wheel<T> {
@@ -408,6 +426,7 @@ impl<T: Timed> Wheel<T> {
             slots: [0; LEVELS],
             discarded: [Filed(NIL); DISCARDS],
             heads: Heads::new(memory),
+            aside: 0,
         }
     }
 
@@ -572,7 +591,7 @@ impl<T: Timed> Wheel<T> {
     fn append_in_new_block(&mut self, at: u32, last: u32, key: NodeKey) -> Filed {
         let number = self.blocks.allocate(Block::new).0;
         assert!(number < NIL >> Filed::BITS, "2^28 blocks of timers in one shard");
-        self.heads.get_mut(at).last = number;
+        self.heads.used_mut(at).last = number;
         self.set_next(last, number);
         self.blocks.value(NodeKey(number)).begin(at, last, key);
         self.len += 1;
@@ -649,7 +668,7 @@ impl<T: Timed> Wheel<T> {
     #[inline(always)]
     fn set_next(&mut self, at: u32, next: u32) {
         if at >= FIRST_HEAD {
-            self.heads.get_mut(at).first = next;
+            self.heads.used_mut(at).first = next;
         } else {
             self.blocks.value(NodeKey(at)).next.set(next);
         }
@@ -659,7 +678,7 @@ impl<T: Timed> Wheel<T> {
     #[inline(always)]
     fn set_prev(&mut self, at: u32, prev: u32) {
         if at >= FIRST_HEAD {
-            self.heads.get_mut(at).last = prev;
+            self.heads.used_mut(at).last = prev;
         } else {
             self.blocks.value(NodeKey(at)).prev.set(prev);
         }
@@ -683,17 +702,42 @@ impl<T: Timed> Wheel<T> {
             self.entries.trim();
         }
         self.draining_to = now.min(self.draining_to);
+        let mut from_its_end = false;
         loop {
             while self.heads.draining.first != DRAINING {
-                if !self.empty_block(self.heads.draining.first, &mut allowance, &mut due) {
+                let Head { first, last, .. } = self.heads.draining;
+                let number = if core::mem::take(&mut from_its_end) { last } else { first };
+                if !self.empty_block(number, &mut allowance, &mut due) {
                     return Turned::Partly;
                 }
             }
             self.draining_shift = NOT_DRAINING;
-            if !self.drain_first_slot(now) {
+            let Some(was_aside) = self.drain_first_slot(now) else {
                 self.elapsed = now.max(self.elapsed);
                 return Turned::Completely;
-            }
+            };
+            from_its_end = was_aside;
+        }
+    }
+
+    /// After a turn whose moves were spent: puts the rest of the slot back among the slots. So
+    /// the next turn, perhaps at a later `now`, hands out all else that is due before it files
+    /// more of these again. It begins with the last block: the last filed is likely to be due
+    /// soon. Equal deadlines of such a slot are handed out in no order.
+    #[cold]
+    pub(crate) fn set_aside(&mut self) {
+        let level = self.draining_shift / BITS;
+        // Left there by a clock that stepped back, it is filed again in the same slot.
+        if level > 0 {
+            let at = self.slot_of_elapsed(level);
+            let list = core::mem::replace(&mut self.heads.draining, Head::empty(DRAINING));
+            self.link(&list, at);
+            *self.heads.used_mut(at) = list;
+            let (_, slot) = place_of(at);
+            self.levels |= 1 << level;
+            self.slots[level as usize] |= 1 << slot;
+            self.aside |= 1 << level;
+            self.draining_shift = NOT_DRAINING;
         }
     }
 
@@ -750,26 +794,58 @@ impl<T: Timed> Wheel<T> {
     }
 
     /// Moves the first slot into the empty draining list if it begins by `now`, or has an entry due
-    /// by then: after a `now` that stepped back, its deadlines may lie before it begins.
-    fn drain_first_slot(&mut self, now: Tick) -> bool {
-        let Some(at) = self.first_slot() else { return false };
-        let (level, _) = place_of(at);
-        let start = self.start_of(at);
-        let head = self.heads.get_mut(at);
-        if start > now && head.bound > now {
-            return false;
+    /// by then: after a `now` that stepped back, its deadlines may lie before it begins. If not, a
+    /// list that was set aside, if there is one. Says whether it is such a list.
+    fn drain_first_slot(&mut self, now: Tick) -> Option<bool> {
+        let mut at = self.first_slot()?;
+        if self.start_of(at) > now && self.heads.get(at).bound > now {
+            if self.aside == 0 {
+                return None;
+            }
+            at = self.first_aside()?;
         }
+        let (level, _) = place_of(at);
         // INVARIANT: the first slot begins no later than any filed deadline, so `elapsed` passes
-        // none; a slot that holds deadlines of the past begins at `elapsed` itself.
-        self.elapsed = start.max(self.elapsed);
+        // none; a slot that holds deadlines of the past begins at `elapsed` itself. Deadlines in a
+        // list that was set aside may be passed, but not beyond `now`.
+        self.elapsed = self.start_of(at).max(self.elapsed);
         self.draining_shift = BITS * level as u32;
         self.draining_to = now;
-        let Head { first, last, .. } = core::mem::replace(head, Head::empty(at));
-        (self.heads.draining.first, self.heads.draining.last) = (first, last);
-        self.set_prev(first, DRAINING);
-        self.set_next(last, DRAINING);
+        let list = core::mem::replace(self.heads.get_mut(at), Head::empty(at));
+        self.link(&list, DRAINING);
+        self.heads.draining = list;
         self.vacate(at);
-        true
+        let was_aside = self.aside & 1 << level != 0;
+        self.aside &= !(1 << level);
+        Some(was_aside)
+    }
+
+    /// The list of the lowest level that was set aside and has not been emptied since.
+    #[cold]
+    #[inline(never)]
+    fn first_aside(&mut self) -> Option<u32> {
+        while self.aside != 0 {
+            let at = self.slot_of_elapsed(self.aside.trailing_zeros());
+            let (level, slot) = place_of(at);
+            if self.slots[level] & 1 << slot != 0 {
+                return Some(at);
+            }
+            self.aside &= self.aside - 1;
+        }
+        None
+    }
+
+    /// The head of the slot of a level that `elapsed` is in. No entry is filed there: a list that
+    /// is set aside is.
+    fn slot_of_elapsed(&self, level: u32) -> u32 {
+        head_of(level as usize, (self.elapsed.raw() >> (BITS * level)) as usize % SLOTS)
+    }
+
+    /// Gives the blocks of a list that is not empty another head.
+    #[inline(always)]
+    fn link(&self, list: &Head, head: u32) {
+        self.blocks.value(NodeKey(list.first)).prev.set(head);
+        self.blocks.value(NodeKey(list.last)).next.set(head);
     }
 
     /// The head of the occupied slot that begins first.

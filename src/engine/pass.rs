@@ -97,7 +97,9 @@ impl Engine {
             cut_short: false,
             reached: first,
         };
-        let mut visits = Visits { engine: self, batch, limits, forgets, pass: &mut pass };
+        let sets_aside = limits.parts < u32::MAX && self.shards.len() > 1;
+        let mut visits =
+            Visits { engine: self, batch, limits, sets_aside, forgets, pass: &mut pass };
         let before = due.split_before(first);
         for shard in due.chain(before) {
             if visits.visit(shard).is_break() {
@@ -138,6 +140,10 @@ struct Visits<'a> {
     engine: &'a Engine,
     batch: &'a mut WakeBatch,
     limits: Limits,
+    /// Whether due timers go before a crowd that is filed again, and equal deadlines lose their
+    /// order. Only in a pass that is made in parts, since another at a later instant follows; and
+    /// not in a single shard, where their order is promised.
+    sets_aside: bool,
     /// Whether shards without a timer forget the deadlines of cancelled ones.
     forgets: bool,
     pass: &'a mut Pass,
@@ -186,9 +192,13 @@ impl Visits<'_> {
         if !self.batch.is_spent() {
             self.pass.reached = index;
         }
-        let held = self.batch.len();
+        let (held, room) = (self.batch.len(), self.batch.room());
         let mut shard = engine.shards.at(index).lock();
         let (turned, lateness_ns_max) = shard.turn(self.pass.now, self.batch);
+        let taken = self.batch.len() - held;
+        if self.sets_aside && turned == Turned::Partly && taken < room {
+            shard.set_aside();
+        }
         if self.forgets {
             shard.forget_cancelled();
         }
@@ -197,7 +207,7 @@ impl Visits<'_> {
         let earliest = shard.earliest();
         drop(shard);
         self.pass.lateness_ns_max = self.pass.lateness_ns_max.max(lateness_ns_max);
-        Part { turned, taken: self.batch.len() - held, earliest }
+        Part { turned, taken, earliest }
     }
 
     /// Spends the batch after a part with some work, if the time is up.

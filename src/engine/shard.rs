@@ -352,6 +352,13 @@ impl Shard {
         (turned, lateness_ns_max)
     }
 
+    /// After a turn that filed as many entries again as one may: has the next one fire due timers
+    /// before it files more of their slot again.
+    #[inline]
+    pub(crate) fn set_aside(&mut self) {
+        self.wheel.set_aside();
+    }
+
     /// Notes an entry that is queued.
     #[inline(always)]
     fn note_queued(&mut self, due: Due) -> Notify {

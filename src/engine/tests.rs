@@ -181,6 +181,59 @@ fn passes_cut_short_take_the_shards_in_turn() {
     drop((at_home, beside));
 }
 
+/// A crowd of one slot that begins long before they are due, and two that are due meanwhile: one
+/// is armed as the last of them, and the other while they are filed again.
+#[test]
+fn passes_in_parts_fire_what_is_due_before_all_of_its_slot_is_filed_again() {
+    const BEGINS: Duration = Duration::from_nanos(1 << 30);
+    let clock = VirtualClock::new();
+    let builder = Builder::default().virtual_clock(&clock).shards(2);
+    let timer = builder.build().expect("the options are valid");
+    let engine = timer.engine();
+    let armed = |after| {
+        let mut sleep = timer.sleep(BEGINS + after);
+        assert!(poll(&mut sleep).is_pending());
+        sleep
+    };
+    let crowd: Vec<_> = (0..2_000).map(|n| armed(Duration::from_micros(1_000 + n))).collect();
+    let mut batch = WakeBatch::new();
+    let begins = engine.clock().now().saturating_add(BEGINS);
+    let mut pass = |micros| {
+        let now = begins.saturating_add(Duration::from_micros(micros));
+        let pass = engine.pass(0, now, &mut batch, Limits { until: None, parts: 1 });
+        (pass.fired, pass.cut_short)
+    };
+    let _last = armed(Duration::from_micros(1));
+    assert_eq!([pass(1), pass(1)], [(0, true), (1, true)]);
+    let _during = armed(Duration::from_micros(2));
+    assert_eq!([pass(1), pass(2)], [(0, true), (1, true)]);
+    assert!((0..100).any(|_| pass(2) == (0, false)), "the crowd is in finer slots");
+    assert_eq!(pass(1_000), (1, false));
+    drop(crowd);
+}
+
+/// More than is filed again in a part, and more than is fired in one.
+#[test]
+fn passes_in_parts_fire_equal_deadlines_of_a_single_shard_in_order() {
+    const BEGINS: Duration = Duration::from_nanos(1 << 30);
+    let clock = VirtualClock::new();
+    let builder = Builder::default().virtual_clock(&clock).shards(1);
+    let timer = builder.build().expect("the options are valid");
+    let mut sleeps: Vec<_> = (0..1_000).map(|_| timer.sleep(BEGINS * 3 / 2)).collect();
+    let mut before = timer.sleep(BEGINS);
+    assert!(sleeps.iter_mut().chain([&mut before]).all(|sleep| poll(sleep).is_pending()));
+    let limits = Limits { until: None, parts: 1 };
+    let pass = |now| timer.engine().pass(0, now, &mut WakeBatch::new(), limits);
+    let begins = timer.engine().clock().now().saturating_add(BEGINS);
+    assert!(pass(begins).cut_short);
+    while pass(begins).cut_short {}
+    let due = sleeps[0].deadline_tick();
+    for part in sleeps.chunks_mut(wake_batch::BATCH) {
+        pass(due);
+        assert!(part.iter_mut().all(|sleep| poll(sleep).is_ready()));
+    }
+}
+
 /// Arms a timer in one shard of four, then fires it.
 #[test]
 fn a_pass_locks_no_shard_that_is_idle() {

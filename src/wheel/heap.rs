@@ -175,6 +175,9 @@ impl<T: Timed> Heap<T> {
         Turned::Completely
     }
 
+    /// Puts the rest of a turn back, where a wheel's slots have to be filed again.
+    pub(crate) fn set_aside(&mut self) {}
+
     /// The least of what `tick` says of the items. That is no earlier than an item's deadline, so
     /// what begins later is passed over, with all below it.
     fn first_by(&self, tick: impl Fn(&Item) -> Tick) -> Option<Tick> {

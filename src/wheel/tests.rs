@@ -38,6 +38,13 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     vec(op(), 1..60)
 }
 
+/// Operations between turns in parts, whose slots are set aside.
+fn ops_in_parts() -> impl Strategy<Value = Vec<Op>> {
+    let spans = (0..36u32, any::<u64>()).prop_map(|(bits, random)| random % (1 << bits).max(2));
+    let part = (spans, 1usize..6).prop_map(|(by, step)| Op::Part(by, step));
+    vec(prop_oneof![3 => op(), 2 => part], 1..120)
+}
+
 /// The same operations in every run, so that a failure is the change's and not the day's. One
 /// case where each instruction is interpreted.
 pub(super) fn repeatable(cases: u32) -> ProptestConfig {
@@ -56,6 +63,12 @@ proptest! {
         ops.iter().for_each(|op| harness.apply(op));
     }
 
+    #[test]
+    fn agrees_with_an_ordered_map_while_slots_are_set_aside(ops in ops_in_parts()) {
+        let mut harness = Harness::<Wheel<model::Entry>>::starting_at(Tick::ORIGIN);
+        ops.iter().for_each(|op| harness.apply(op));
+        harness.apply(&Op::Turn(u64::MAX, 3));
+    }
 }
 
 proptest! {
@@ -174,6 +187,33 @@ fn a_clock_that_steps_back_moves_nothing_and_expires_nothing_early() {
     assert_eq!(expired(&mut wheel, start + 10), 1);
     assert_eq!(wheel.next_due(), Some(Tick::from_raw(start + 20)));
     assert_eq!(expired(&mut wheel, start + 100), 2);
+}
+
+#[test]
+fn what_a_clock_that_stepped_back_leaves_of_a_slot_is_not_set_aside() {
+    let start = Tick::ORIGIN.raw();
+    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
+    assert_eq!(expired(&mut wheel, start + 100), 0);
+    for deadline in [start + 10, start + 20, start + 30] {
+        filed(&mut wheel, deadline);
+    }
+    // The second is filed again in the same slot, and the third is left.
+    let allowance = Allowance { expiries: 1, moves: 1 };
+    assert_eq!(wheel.turn(Tick::from_raw(start + 10), allowance, |_, _| {}), Turned::Partly);
+    wheel.set_aside();
+    assert_eq!(expired(&mut wheel, start + 30), 2);
+}
+
+#[test]
+fn a_slot_that_was_set_aside_may_lose_its_last_entry() {
+    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
+    let begins = Tick::ORIGIN.raw() + 4096;
+    let [_, left] = [begins + 1_000, begins + 2_000].map(|deadline| filed(&mut wheel, deadline));
+    let allowance = Allowance { expiries: 0, moves: 1 };
+    assert_eq!(wheel.turn(Tick::from_raw(begins), allowance, |_, _| {}), Turned::Partly);
+    wheel.set_aside();
+    remove(&mut wheel, left);
+    assert_eq!([0, 2_000].map(|after| expired(&mut wheel, begins + after)), [0, 1]);
 }
 
 #[test]

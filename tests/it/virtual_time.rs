@@ -85,6 +85,18 @@ fn delays_below(nanos: u64, count: u64) -> Vec<Duration> {
     scrambled.map(|n| Duration::from_nanos(1 + (n >> (n % 58)) % nanos)).collect()
 }
 
+/// The first to be due has them filed again, more than at one time.
+#[test]
+fn a_crowd_with_one_deadline_fires_in_order_after_another_of_its_slot() {
+    const BEGINS: Duration = Duration::from_nanos(1 << 30);
+    let mut delays = vec![BEGINS + Duration::from_millis(500); 1_000];
+    delays.push(BEGINS + Duration::from_micros(1));
+    let (timer, clock) = virtual_timer();
+    let (_sleeps, seen) = armed(&timer, &clock, &delays);
+    assert_eq!(clock.advance(2 * BEGINS), delays.len());
+    assert_eq!(*seen.lock().unwrap(), in_order(&delays));
+}
+
 #[test]
 fn years_in_one_go_fire_a_crowd_in_order_and_each_once() {
     const YEARS: Duration = Duration::from_secs(400 * 365 * 86_400);
