@@ -249,6 +249,26 @@ impl VirtualClock {
 
     /// Moves the clock by `span` and fires the timers due on the way. Returns how many fired.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::FutureExt;
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let mut sleep = timer.sleep(Duration::from_secs(60));
+    /// assert!((&mut sleep).now_or_never().is_none());
+    /// assert_eq!(clock.advance(Duration::from_secs(90)), 1);
+    /// assert!((&mut sleep).now_or_never().is_some());
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Details
+    ///
     /// The clock stops at each deadline in turn, and shows it while that deadline's wakers run, on
     /// the calling thread. A waker only marks its task as ready. For a task to run *at* its
     /// deadline, and arm its next timer from there, let its executor run between two calls, or use
