@@ -34,11 +34,13 @@ fn race<T: Send>(bench: &Bench<'_>, work: impl Fn(usize, &mut dyn Store) -> T + 
     })
 }
 
-/// Calls until no concurrent transaction gets in the way.
+/// Calls until no concurrent transaction gets in the way, also for longer than a store waits.
 fn insist<T>(mut call: impl FnMut() -> crate::store::Result<T>) -> T {
+    use StoreErrorKind::{Conflict, Unavailable};
+
     loop {
         match call() {
-            Err(error) if error.kind() == StoreErrorKind::Conflict => {}
+            Err(error) if matches!(error.kind(), Conflict | Unavailable) => {}
             answer => return answer.unwrap(),
         }
     }
