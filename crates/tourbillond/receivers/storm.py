@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -72,6 +73,9 @@ def wait_for(what):
             found = what()
             if found:
                 return found
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                raise
         except OSError:
             pass
         if any(process.poll() is not None for process in started):

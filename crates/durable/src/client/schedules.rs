@@ -208,7 +208,7 @@ impl Every {
         self
     }
 
-    /// Makes the schedule, or changes the existing one of its name.
+    /// Makes the schedule, or changes the existing one with its name.
     ///
     /// If its times, kind or lane change, pending occurrences are taken back, and the schedule
     /// begins anew from now; occurrences that were due until then and did not run are recorded as

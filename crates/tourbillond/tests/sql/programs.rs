@@ -151,6 +151,7 @@ macro_rules! by_sqlx {
                 if let Ok(store) = Postgres::connect(store) {
                     break store;
                 }
+                thread::sleep(LOOK);
             };
             let client = Client::new(Box::new(store)).unwrap();
             let later = SystemTime::UNIX_EPOCH + Duration::from_secs(7_226_582_400);

@@ -61,11 +61,11 @@ pub(super) struct Walk {
     pub(super) below: Option<Time>,
     /// Span of the next part; none for all that is left.
     pub(super) span: Option<Duration>,
-    /// Span of the last part that was read, and the time for which the server read it.
+    /// Span of the last part that was read, and the time that the server read.
     last: Option<(Duration, Duration)>,
     /// Floor that the walk sets at its end, if there is none by then.
     floor: Time,
-    /// Time for which the server has read.
+    /// Time that the server has read.
     took: Duration,
 }
 
@@ -76,7 +76,7 @@ impl Default for Walk {
     }
 }
 
-/// Timers of a part, by `(due, id)`, its end, and the time for which the server read it.
+/// Timers of a part, by `(due, id)`, its end, and the time that the server read.
 pub(super) struct Part {
     pub(super) end: Time,
     pub(super) took: Duration,

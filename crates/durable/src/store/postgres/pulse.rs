@@ -94,7 +94,7 @@ impl Values {
     }
 }
 
-/// Reads the columns behind those of the scan.
+/// Reads the columns that follow the scan's.
 pub(super) fn pulsed(row: &Row, lease: Lease, now: Time) -> Answer<Pulsed> {
     let (ids, beats): (Vec<Id>, Vec<Stamp>) = (row.try_get(4)?, row.try_get(5)?);
     let beats = beats.into_iter().map(|Stamp(beat)| beat);
