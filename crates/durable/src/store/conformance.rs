@@ -20,6 +20,7 @@ use super::{
     Beat, Claimed, End, How, Inserted, NewTimer, RecordQuery, Scan, ScheduleRow, Store, Timer,
     TimerQuery, Window,
 };
+use crate::error::StoreErrorKind;
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::policy::{Policies, Retry};
 use crate::record::{Outcome, Record};
@@ -336,10 +337,22 @@ impl<'a> Bench<'a> {
     }
 }
 
+/// Calls until no concurrent transaction gets in the way, also for longer than a store waits.
+fn insist<T>(mut call: impl FnMut() -> crate::store::Result<T>) -> T {
+    use StoreErrorKind::{Conflict, Unavailable};
+
+    loop {
+        match call() {
+            Err(error) if matches!(error.kind(), Conflict | Unavailable) => {}
+            answer => return answer.unwrap(),
+        }
+    }
+}
+
 /// A new node's life.
 fn join(store: &mut dyn Store, span: Duration) -> Beat {
     let lease = Lease { node: NodeId::new(), epoch: 1 };
-    store.join(lease, span).unwrap().unwrap()
+    insist(|| store.join(lease, span)).unwrap()
 }
 
 /// The node's next life after that under `lease`.

@@ -5,8 +5,7 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, done, join};
-use crate::error::StoreErrorKind;
+use super::{Bench, LONG, MOMENT, Rig, done, insist, join};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::Reason;
 use crate::store::{
@@ -32,18 +31,6 @@ fn race<T: Send>(bench: &Bench<'_>, work: impl Fn(usize, &mut dyn Store) -> T + 
         let threads: Vec<_> = stores.into_iter().enumerate().map(run).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
-}
-
-/// Calls until no concurrent transaction gets in the way, also for longer than a store waits.
-fn insist<T>(mut call: impl FnMut() -> crate::store::Result<T>) -> T {
-    use StoreErrorKind::{Conflict, Unavailable};
-
-    loop {
-        match call() {
-            Err(error) if matches!(error.kind(), Conflict | Unavailable) => {}
-            answer => return answer.unwrap(),
-        }
-    }
 }
 
 pub(super) fn rivals_claim_each_timer_once(rig: &dyn Rig) {
@@ -232,7 +219,7 @@ pub(super) fn a_cancel_and_a_claim_do_not_both_win(rig: &dyn Rig) {
     let (lease, ids) = (bench.lease, &ids);
     let won = race(&bench, |rival, store| -> Vec<TimerId> {
         let claims =
-            |store: &mut dyn Store, id| !store.claim(lease, &[id]).unwrap().timers.is_empty();
+            |store: &mut dyn Store, id| !insist(|| store.claim(lease, &[id])).timers.is_empty();
         let cancels = |store: &mut dyn Store, id| insist(|| store.cancel(id)) == TimerUpdate::Done;
         let wins = |id: &TimerId| match rival {
             0 => claims(store, *id),
