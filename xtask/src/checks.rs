@@ -41,15 +41,15 @@ pub const PER_CHANGE: &[Check] = &[
 
 /// Checks that `ci/nightly.sh` makes, in its order.
 pub const NIGHTLY: &[Check] = &[
-    check("ci/durable.sh nightly", "storms, seeded bugs, newer PostgreSQL", "", "PostgreSQL, npm"),
-    check("ci/miri.sh full 4", "all that Miri can run, under four seeds", "", "Miri"),
-    check("ci/sanitize.sh", "no data race, leak or use of freed memory", "", "nightly"),
     check(
         "ci/receivers.sh",
         "calls to others' servers as they close idle connections",
         "",
         "Node.js, pip, Java, Debian",
     ),
+    check("ci/durable.sh nightly", "storms, seeded bugs, newer PostgreSQL", "", "PostgreSQL, npm"),
+    check("ci/miri.sh full 4", "all that Miri can run, under four seeds", "", "Miri"),
+    check("ci/sanitize.sh", "no data race, leak or use of freed memory", "", "nightly"),
     check("ci/web.sh nightly", "a hidden page, its weight; Deno and Bun", "", "npm, Chromium"),
     check("ci/bare.sh nightly", "what timers cost without an operating system", "", "qemu"),
     check("ci/lint.sh nightly", "lints of benches and of crates over ours", "", ""),
