@@ -115,30 +115,45 @@ fn requests_that_do_not_come_to_their_end_starve_nobody_either() {
     );
 }
 
-/// Number of heads that do not come to their end, and the bytes of each.
-const HEADS: usize = 6_000;
-const HEAD: usize = 60_000;
+/// Number of requests that do not come to their end, and the bytes of each.
+const UNFINISHED: usize = 6_000;
+const SENT: usize = 60_000;
 
-#[test]
-fn large_heads_that_do_not_come_to_their_end_take_little_memory() {
+/// Sends that many requests, which begin so, and returns the most memory that the service took.
+fn memory_of_unfinished(begin: &str) -> usize {
     many_descriptors();
     let folder = tempfile::tempdir().unwrap();
-    let service = Command::new(env!("CARGO_BIN_EXE_tourbillond"));
-    let service = Tourbillond::run(service, folder.path(), &[]);
-    let head = format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {}", "x".repeat(HEAD));
+    let service = Tourbillond::start(folder.path(), &[]);
+    let request = format!("{begin}{}", "x".repeat(SENT));
     let mut open = Vec::new();
-    for _ in 0..HEADS {
+    for _ in 0..UNFINISHED {
         let mut stream = TcpStream::connect(&service.address).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         // A client that is cut sees an error.
-        let _ = stream.write_all(head.as_bytes());
+        let _ = stream.write_all(request.as_bytes());
         open.push(stream);
     }
     service.ask("GET", SCHEDULES, Value::Null, 200);
     let memory = service.memory();
-    println!("{HEADS} heads of {HEAD} bytes: {} MiB at most", memory >> 20);
-    assert!(memory <= 100 << 20, "{memory}");
+    println!("{UNFINISHED} requests of {SENT} bytes: {} MiB at most", memory >> 20);
     assert!(service.stop());
+    memory
+}
+
+#[test]
+fn large_heads_that_do_not_come_to_their_end_take_little_memory() {
+    let memory = memory_of_unfinished("GET / HTTP/1.1\r\nhost: localhost\r\nx: ");
+    assert!(memory <= 100 << 20, "{memory}");
+}
+
+#[test]
+fn large_bodies_that_do_not_come_to_their_end_take_bounded_memory() {
+    let length = SENT + 1;
+    let memory = memory_of_unfinished(&format!(
+        "POST {SCHEDULES} HTTP/1.1\r\nhost: localhost\r\n\
+        content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    ));
+    assert!(memory <= MEMORY_MAX, "{memory}");
 }
 
 /// Number of definitions, and the length of the body of each.
