@@ -4,7 +4,8 @@
 # policy, nothing that axe finds, all of it by keyboard.
 #
 #   ci/durable-page.sh                 the tests, of the program that TOURBILLOND names if it does
-#   ci/durable-page.sh --screenshots   and the pictures in crates/tourbillond/docs
+#   ci/durable-page.sh --screenshots   and the pictures in crates/tourbillond/docs; those of two
+#                                      hundred schedules are for review, and git ignores them
 #   ci/durable-page.sh --large         how long the views take with 10,000 schedules and 100,000
 #                                      runs, of a release build; some minutes
 . "$(dirname "$0")/lib.sh"

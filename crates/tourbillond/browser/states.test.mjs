@@ -439,6 +439,10 @@ test('twenty-five schedules are on a screen, each in a line with one named time'
   assert.equal(await row.locator('[data-column=Next]').textContent(), 'Sat 24 Oct, 20:30:00');
   await page.getByRole('columnheader', { name: 'Next (New York)' }).waitFor();
   await accessible(page, 'many schedules');
+  await shoot('two-hundred', { fullPage: false });
+  await page.setViewportSize({ width: 390, height: 844 });
+  await fits(page, 'many schedules, 390 px');
+  await shoot('two-hundred-phone', { fullPage: false });
 });
 
 test('failing schedules are first, each once, and lead to their dead letters', async () => {
