@@ -7,8 +7,10 @@
 # Alone: the limits of one second are other people's, who keep them on a busy machine, too.
 stage "receivers that close idle connections" ci/receivers.sh
 wait
+# The longest first.
 stage "durable timers, all" ci/durable.sh nightly
 stage "Miri, all, under four seeds" ci/miri.sh full 4
+stage "forks" ci/fork.sh
 stage "sanitizers" ci/sanitize.sh
 stage "browsers, the rest" ci/web.sh nightly
 stage "no operating system, what it takes" ci/bare.sh nightly
@@ -31,7 +33,6 @@ stage "oldest dependencies" ci/minimal.sh
 stage "crontab as a process" ci/crontab.sh
 stage "crontab beside Debian's cron" ci/crontab-debian.sh
 stage "hostile code" ci/hostile.sh
-stage "forks" ci/fork.sh
 stage "faked clocks" ci/faketime.sh
 stage "stress" ci/stress.sh
 stage "fuzzing" ci/fuzz.sh 60
