@@ -42,8 +42,11 @@ fn starts(history: &History, key: &Key, facts: &Facts, report: &mut Report) {
     }
     for record in &facts.records {
         let recorded = history.clock.stamps(record.recorded).1;
+        // A record bears the time at which its transaction began. That may have waited for the row
+        // until the attempt had ended.
         let is_excused = |late: &&Attempt| {
-            history.is_behind(recorded, record.scheduled_for) && may_be_lost(late)
+            late.had_its_timer()
+                || history.is_behind(recorded, record.scheduled_for) && may_be_lost(late)
         };
         let mut late = facts.attempts.iter().filter(|attempt| attempt.at > recorded);
         if let Some(late) = late.find(|late| !is_excused(late)) {

@@ -65,6 +65,12 @@ impl Attempt {
         let (at, taken) = self.taken?;
         (matches!(how, How::Ok | How::GaveUp) && taken == Taken::Accepted).then_some(at)
     }
+
+    /// Returns whether its timer was there until its end: a store takes no end of a timer that is
+    /// over.
+    pub(super) fn had_its_timer(&self) -> bool {
+        self.taken.is_some_and(|(_, taken)| taken == Taken::Accepted)
+    }
 }
 
 /// A row of the final table of timers.

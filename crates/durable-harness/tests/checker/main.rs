@@ -6,11 +6,11 @@ mod mutations;
 
 use std::collections::BTreeSet;
 
-use good::{MS, SECOND, good};
+use good::{MS, Run, SECOND, good};
 use mutations::{late, missed, mutations, overlapped, with};
 use tourbillon_durable_harness::checker::Verdict::{self, *};
 use tourbillon_durable_harness::checker::check;
-use tourbillon_durable_harness::log::{Line, Stamp};
+use tourbillon_durable_harness::log::{Answer, Ended, How, Line, Stamp};
 
 fn verdicts(lines: &[Line]) -> BTreeSet<Verdict> {
     check(lines).verdicts()
@@ -72,6 +72,30 @@ fn an_occurrence_is_skipped_for_one_whose_end_was_not_answered_yet() {
     assert_eq!(verdicts(&overlapped(recorded, None)), BTreeSet::new());
     let answered = overlapped(recorded, Some(6 * SECOND - MS));
     assert_eq!(verdicts(&answered), BTreeSet::from([SkippedFreely]));
+}
+
+#[test]
+fn a_cancel_waits_for_an_attempt_that_starts_after_its_transaction() {
+    let cancelled = |is_taken: bool| {
+        let mut run = Run { lines: good(), calls: 1_000, timers: 1_000 };
+        let timer = run.once("waited-for", SECOND, 6 * SECOND, Answer::Done);
+        run.call(6 * SECOND, Answer::Done, |number, at| Line::Cancel {
+            client: 0,
+            number,
+            at,
+            name: timer.name.clone(),
+        });
+        run.start(&timer, 1, 0, 6 * SECOND + 2 * MS);
+        run.finish(&timer, 1, 0, 6 * SECOND + 3 * MS, How::Failed);
+        run.record(&timer, 1, None, 6 * SECOND + MS, Ended::Cancelled);
+        if !is_taken {
+            run.lines
+                .retain(|line| !matches!(line, Line::Taken { timer: of, .. } if *of == timer.id));
+        }
+        verdicts(&run.lines)
+    };
+    assert_eq!(cancelled(true), BTreeSet::new());
+    assert_eq!(cancelled(false), BTreeSet::from([AfterRecord]));
 }
 
 #[test]
