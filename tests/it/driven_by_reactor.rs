@@ -121,8 +121,7 @@ fn a_reactor_that_panics_gives_way_to_the_thread() {
     let (timer, reactor) = (named("gives-way"), ByHand::default());
     reactor.drive(&timer).expect("it is the first");
     let counter = Counter::new();
-    let mut armed = timer.sleep(ms(1));
-    assert!(poll_with(&mut armed, &counter.clone().into()).is_pending());
+    let _armed = armed(&timer, &counter.clone().into());
     reactor.report(|state| {
         state.has_reported = false;
         state.panics = true;
@@ -137,12 +136,7 @@ fn a_sleep_waits_for_a_reactor_that_nothing_runs() {
     let (timer, reactor) = (named("held-up"), ByHand::default());
     reactor.drive(&timer).expect("it is the first");
     let counter = Counter::new();
-    let mut sleeps = [1, 1].map(|count| timer.sleep(ms(count)));
-    for sleep in &mut sleeps {
-        assert!(poll_with(sleep, &counter.clone().into()).is_pending());
-    }
-    // The alarm is set for them.
-    reactor.report(|_| ());
+    let mut sleeps = [(); 2].map(|()| armed(&timer, &counter.clone().into()));
     std::thread::sleep(ms(2));
     assert_eq!(counter.wakes(), 0, "no turn has come");
     assert!(poll(&mut sleeps[0]).is_ready());
@@ -165,8 +159,7 @@ fn a_call_that_is_refused_leaves_the_thread_in_its_place() {
             asked.store(true, Ordering::SeqCst);
         }
     });
-    let mut armed = timer.sleep(ms(1));
-    assert!(poll_with(&mut armed, &waker).is_pending());
+    let _armed = armed(&timer, &waker);
     eventually("the thread has woken it", || asked.load(Ordering::SeqCst));
     assert!(has_thread("refuses"));
 }

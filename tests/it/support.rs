@@ -30,6 +30,16 @@ pub(crate) fn virtual_timer() -> (Timer, VirtualClock) {
     (timer, clock)
 }
 
+/// Arms a sleep of a millisecond. A poll that comes later than that arms none.
+pub(crate) fn armed(timer: &Timer, waker: &Waker) -> Sleep {
+    loop {
+        let mut sleep = timer.sleep(ms(1));
+        if poll_with(&mut sleep, waker).is_pending() {
+            return sleep;
+        }
+    }
+}
+
 /// Calls `function` every `period`, for the first time one period from now; skips missed calls.
 pub(crate) fn every(
     timer: &Timer,
