@@ -1,19 +1,14 @@
 //! Work that a thread with the monotonic clock never has, reached by pointers: a program with the
 //! process-wide timer alone has none of its code.
 
-#[cfg(not(any(
-    target_os = "none",
-    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-)))]
-use crate::engine::SharedEngine;
 use crate::engine::{DrivenBy, DropByPointer, Engine, Entry, Stakes};
 use crate::foreign::guarded;
+use crate::tick::Tick;
 #[cfg(not(any(
     target_os = "none",
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
 )))]
-use crate::sync::SpawnError;
-use crate::tick::Tick;
+use crate::{engine::SharedEngine, sync::SpawnError};
 
 /// The functions of one engine.
 pub(super) struct Uncommon {

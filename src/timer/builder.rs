@@ -14,16 +14,6 @@ use crate::clock::Clock;
 use crate::driver::wait_in_worker;
 #[cfg(not(target_os = "none"))]
 use crate::driver::{Driver, watch_resumes};
-#[cfg(not(any(
-    target_os = "none",
-    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-)))]
-use crate::driver::{Runtime, starting};
-#[cfg(not(any(
-    target_os = "none",
-    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
-)))]
-use crate::engine::TaskDriver;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 use crate::engine::WhileHidden;
 use crate::engine::{DrivenBy, Engine, SharedEngine};
@@ -36,6 +26,14 @@ use crate::timer_fd::TimerFd;
 use crate::tolerance::Tolerance;
 #[cfg(not(target_os = "none"))]
 use crate::virtual_time::VirtualClock;
+#[cfg(not(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+)))]
+use crate::{
+    driver::{Runtime, starting},
+    engine::TaskDriver,
+};
 
 /// Makes a [`Timer`] that differs from the process-wide one.
 ///
