@@ -4,10 +4,12 @@ use std::io;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use loom::thread::JoinHandle;
+
 use super::{check, sleeper};
 use crate::driver::Reactor;
 use crate::engine::{Plan, SharedEngine};
-use crate::models::harness::{Harness, at};
+use crate::models::harness::{ClockMover, Harness, at};
 use crate::sync::{Arc, Mutex, StdArc, lock};
 
 /// What a reactor knows of the timerfd.
@@ -143,15 +145,21 @@ fn an_insert_races_a_reactor_that_takes_the_threads_place() {
     });
 }
 
+/// A runtime that has served, and a thread that sleeps until the time 5.
+fn insert_into_a_served_one() -> (Harness, ClockMover, Runtime, JoinHandle<()>) {
+    let harness = Harness::new(1);
+    let mover = harness.clock_mover();
+    let runtime = Runtime::drive(&harness);
+    runtime.serve();
+    let near = sleeper(&harness, 0, 5);
+    (harness, mover, runtime, near)
+}
+
 /// The thread continues with what is armed. Oracle: deadlock.
 #[test]
 fn an_insert_races_the_end_of_the_runtime() {
     check(|| {
-        let harness = Harness::new(1);
-        let mover = harness.clock_mover();
-        let runtime = Runtime::drive(&harness);
-        runtime.serve();
-        let near = sleeper(&harness, 0, 5);
+        let (harness, mover, runtime, near) = insert_into_a_served_one();
         runtime.wake(|state| state.has_ended = true);
         assert!(runtime.is_left());
         drop(harness);
@@ -164,11 +172,7 @@ fn an_insert_races_the_end_of_the_runtime() {
 #[test]
 fn an_insert_races_a_reactor_that_is_left() {
     check(|| {
-        let harness = Harness::new(1);
-        let mover = harness.clock_mover();
-        let runtime = Runtime::drive(&harness);
-        runtime.serve();
-        let near = sleeper(&harness, 0, 5);
+        let (harness, mover, runtime, near) = insert_into_a_served_one();
         drop(harness);
         while !runtime.is_left() {
             if runtime.waits_for(5) {
