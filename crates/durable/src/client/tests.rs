@@ -83,6 +83,15 @@ impl Gate {
     }
 }
 
+/// Passes calls to the store that is inside, as they are.
+trait Around {
+    fn tables(&mut self) -> &mut Memory;
+
+    fn pass<T>(&mut self, _: &str, work: impl FnOnce(&mut Memory) -> Result<T>) -> Result<T> {
+        work(self.tables())
+    }
+}
+
 /// Store whose calls pass a gate.
 struct Gated<S>(S, Arc<Gate>);
 

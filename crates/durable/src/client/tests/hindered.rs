@@ -6,7 +6,7 @@ use std::thread;
 
 use pollster::block_on;
 
-use super::{Gate, Gated, begin};
+use super::{Around, Gate, Gated, begin};
 use crate::client::{Client, Created};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
@@ -51,13 +51,11 @@ impl Hindering {
         let held = Arc::new(Held::default());
         (Self(Memory::new(&tourbillon::Timer::global()), held.clone()), held)
     }
+}
 
-    fn pass<T>(
-        &mut self,
-        _: &'static str,
-        work: impl FnOnce(&mut Memory) -> Result<T>,
-    ) -> Result<T> {
-        work(&mut self.0)
+impl Around for Hindering {
+    fn tables(&mut self) -> &mut Memory {
+        &mut self.0
     }
 }
 

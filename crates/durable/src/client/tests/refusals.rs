@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pollster::block_on;
 
-use super::{Gate, Gated, Scene, begin, kind};
+use super::{Around, Gate, Gated, Scene, begin, kind};
 use crate::client::Client;
 use crate::client::schedules::{Tried, attempt};
 use crate::error::{StoreError, StoreErrorKind};
@@ -18,13 +18,9 @@ use crate::time::Time;
 #[derive(Clone)]
 struct Refusing(Memory);
 
-impl Refusing {
-    fn pass<T>(
-        &mut self,
-        _: &'static str,
-        work: impl FnOnce(&mut Memory) -> Result<T>,
-    ) -> Result<T> {
-        work(&mut self.0)
+impl Around for Refusing {
+    fn tables(&mut self) -> &mut Memory {
+        &mut self.0
     }
 }
 
