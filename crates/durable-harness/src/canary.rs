@@ -118,12 +118,22 @@ impl Marks {
         Self { log: Some((log.clone(), node)), ..Self::default() }
     }
 
-    /// Logs a beat that the database did not answer in time, or whose lease was over. The nemesis
+    /// Logs a call that the database did not answer in time: a beat waits behind it. The nemesis
     /// reads the clock, and may be answered all the time while writers wait.
+    fn log_wait(&self, from: Stamp) {
+        let (Some((log, node)), to) = (&self.log, Stamp::now()) else { return };
+        if to.0 - from.0 > STALL_US {
+            log.write(&Line::Stall { from, to, node: Some(*node) });
+        }
+    }
+
+    /// Logs a beat that had no answer in time, or whose lease was over.
     fn log_beat(&self, from: Stamp, answer: Result<Option<&Beat>, &StoreError>) {
         let (Some((log, node)), to) = (&self.log, Stamp::now()) else { return };
-        if answer.is_err() || to.0 - from.0 > STALL_US {
+        if answer.is_err() {
             log.write(&Line::Stall { from, to, node: Some(*node) });
+        } else {
+            self.log_wait(from);
         }
         if matches!(answer, Ok(None)) {
             log.write(&Line::Unleased { at: to, node: *node });
@@ -161,7 +171,10 @@ impl Tap {
         _: &'static str,
         call: impl FnOnce(&mut dyn Store) -> Result<T>,
     ) -> Result<T> {
-        call(self.store())
+        let from = Stamp::now();
+        let answer = call(self.store());
+        self.marks.log_wait(from);
+        answer
     }
 
     /// The engine sees longer leases than there are, if it ignores them.
@@ -309,14 +322,14 @@ impl Store for Tap {
 
 #[cfg(test)]
 mod tests {
-    use tourbillon_durable::NodeId;
+    use tourbillon_durable::{NodeId, Time};
 
     use super::*;
     use crate::database::Address;
     use crate::log;
 
     #[test]
-    fn beats_without_an_answer_and_of_a_lease_that_is_over_are_logged() {
+    fn calls_without_an_answer_and_beats_of_a_lease_that_is_over_are_logged() {
         let folder = std::env::temp_dir().join(format!("harness-beats-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("store.db");
@@ -332,8 +345,10 @@ mod tests {
         let other = rusqlite::Connection::open(&file).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         tap.now().unwrap();
-        tap.beat(lease, FLOOR).unwrap_err();
+        tap.prune(Time::NEVER, 1).unwrap_err();
         assert!(matches!(lines()[..], [_, Line::Stall { node: Some(3), .. }]), "{:?}", lines());
+        tap.beat(lease, FLOOR).unwrap_err();
+        assert!(matches!(lines()[..], [_, _, Line::Stall { node: Some(3), .. }]), "{:?}", lines());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }
