@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The loom models, exhaustively up to a number of preemptions (2, or the first argument). With
 # `unbounded`: all there is to explore, of those models where that ends within minutes. They pass
-# with one as well, with which ci/mutants.sh begins: a model may count what one cannot bring about.
+# with one as well, as ci/mutants.sh asks: a model may count what one cannot bring about.
 # Never set LOOM_MAX_DURATION or LOOM_MAX_PERMUTATIONS: they stop early and report success.
 . "$(dirname "$0")/lib.sh"
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS LOOM_MAX_PREEMPTIONS TOURBILLON_UNBOUNDED

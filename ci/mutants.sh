@@ -6,10 +6,11 @@
 #   ci/mutants.sh generated FILE..  those that cargo-mutants makes of the files, before the models
 #
 # The first puts all faults into a copy of the tree, each as a choice at run time, so that there is
-# one build of all. Each is shown to the models with one preemption, if it survives them to the
-# ordinary tests, and if it survives those to the models with two, or LOOM_MAX_PREEMPTIONS.
-# Exits with 1 if one survives both that is not marked as one that nothing can tell, and if no name
-# matches.
+# one build of all. Each is shown to the ordinary tests until one of them fails, and if it survives
+# them to the models, with one preemption and with two, or LOOM_MAX_PREEMPTIONS; as many at a time
+# as there are processors. What a fault died of is kept in target/mutants, and tried first the next
+# time. Exits with 1 if one survives all that is not marked as one that nothing can tell, and if no
+# name matches.
 # A fault that survives is killed by a new model or test, or argued away in docs/PROOF.md.
 . "$(dirname "$0")/lib.sh"
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS TOURBILLON_MUTANT
@@ -41,60 +42,76 @@ binary() {
         sed -nE 's/.*"executable":"([^"]+)".*/\1/p' | tail -1
 }
 target=$PWD/target
-names=()
-programs=("$(CARGO_TARGET_DIR=$target binary --all-features --test it)")
+names=
+programs=$(CARGO_TARGET_DIR=$target binary --all-features --test it)
 if [ $folder = . ]; then
-    programs=("$(CARGO_TARGET_DIR=$target binary --all-features --lib)" "${programs[@]}")
+    programs="$(CARGO_TARGET_DIR=$target binary --all-features --lib) $programs"
     models=$(model_program "$tree")
-    mapfile -t names < <(names_of "$models")
-    [ ${#names[@]} -gt 0 ] || { echo "there are no models"; exit 1; }
+    names=$(names_of "$models")
+    [ -n "$names" ] || { echo "there are no models"; exit 1; }
 fi
-log=target/mutants/log
+killers=target/mutants/killers-${faults##*/}
+touch "$killers"
 limited=$PWD/ci/limited.sh
+export tree programs models names preemptions killers limited
 
 # Each prints what failed first, and fails if nothing did. What hangs fails, and is said to.
-# A model is a process of its own: a deadlock that loom finds while a guard is alive aborts it.
-by_models() {
-    for name in "${names[@]}"; do
-        LOOM_MAX_PREEMPTIONS=$1 "$limited" 300 "$models" --quiet --exact "$name" &>$log ||
-            { echo "$name$(why_ended)" && return; }
-    done
-    return 1
+# by_program PROGRAM [FILTER...]: the tests of a program, up to the first that fails.
+by_program() {
+    local failed
+    failed=$({ (cd "$tree" && "$limited" 300 "$@") 2>&1 || echo "ended with $?"; } |
+        sed -nE -e 's/^(test .*) \.\.\. FAILED$/\1/;tend' -e 's/^ended /the tests &/;tend' \
+            -e 'b;:end' -e 'p;q')
+    [ -n "$failed" ] && echo "$failed"
 }
 by_tests() {
-    for binary in "${programs[@]}"; do
-        (cd "$tree" && some_tests "$limited" 300 "$binary" --quiet) &>$log || {
-            echo "test $(sed -nE "s/^thread '([^']+)'.* panicked at .*/\1/p" $log | tail -1)$(
-                why_ended
-            )"
-            return
-        }
+    local program
+    for program in $programs; do by_program "$program" "$@" && return; done
+    return 1
+}
+# A model is a process of its own: a deadlock that loom finds while a guard is alive aborts it.
+by_models() {
+    local name
+    for name in $names; do
+        LOOM_MAX_PREEMPTIONS=$1 "$limited" 300 "$models" --quiet --exact "$name" &>/dev/null ||
+            { echo "$name" && return; }
     done
     return 1
 }
-# What `limited` has said.
-why_ended() { sed -nE 's/^(ended, as it still ran after [0-9]+ s): .*/ (\1)/p' $log | tail -1; }
+# by_known KILLER: what the fault died of the last time.
+by_known() {
+    case $1 in
+    "test "*) by_tests --exact "${1#test }" ;;
+    models::*) names=$1 by_models "$preemptions" ;;
+    *) return 1 ;;
+    esac
+}
 
-killer=$(by_models 1 || by_tests || true)
-[ -z "$killer" ] || { echo "without a fault there fails: $killer"; exit 1; }
-
-models_killed=0 tests_killed=0 argued=0 survivors=0
-while IFS=$'\t' read -r number class name; do
+# show NUMBER TAB CLASS TAB NAME: shows a fault, and prints what it dies of.
+show() {
+    local number class name known killer
+    IFS=$'\t' read -r number class name <<<"$1"
+    known=$(name=$name awk -F '\t' '$1 == ENVIRON["name"] { of = $2 } END { print of }' "$killers")
     export TOURBILLON_MUTANT=$number
     # What takes the least time first.
-    if killer=$(by_models 1); then
-        models_killed=$((models_killed + 1))
-    elif killer=$(by_tests); then
-        tests_killed=$((tests_killed + 1))
-    elif killer=$(by_models "$preemptions"); then
-        models_killed=$((models_killed + 1))
+    if killer=$(by_known "$known" || by_tests || by_models 1 || by_models "$preemptions"); then
+        [ "$killer" = "$known" ] || printf '%s\t%s\n' "$name" "$killer" >>"$killers"
     elif [ "$class" = argued ]; then
-        argued=$((argued + 1)) killer="none, as docs/PROOF.md argues"
+        killer="none, as docs/PROOF.md argues"
     else
-        survivors=$((survivors + 1)) killer="NONE: it survives"
+        killer="NONE: it survives"
     fi
     printf '%s -> %s\n' "$name" "$killer"
-done <<<"$chosen"
-printf '\n%s die in the models, %s in the tests, %s are argued away, %s survive\n' \
-    $models_killed $tests_killed $argued $survivors
-[ $survivors = 0 ]
+    [[ $killer != NONE* ]]
+}
+export -f show by_known by_models by_tests by_program
+
+# A run of no test at all passes.
+for program in $programs; do [ -n "$(names_of "$program")" ]; done
+killer=$(by_tests || by_models 1 || true)
+[ -z "$killer" ] || { echo "without a fault there fails: $killer"; exit 1; }
+
+survived=
+xargs -d '\n' -P "$(nproc)" -n 1 bash -c 'show "$1"' _ <<<"$chosen" || survived=yes
+printf '\n%s faults\n' "$(wc -l <<<"$chosen")"
+[ -z "$survived" ]
