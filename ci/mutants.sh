@@ -55,7 +55,8 @@ touch "$killers"
 limited=$PWD/ci/limited.sh
 export tree programs models names preemptions killers limited
 
-# Each prints what failed first, and fails if nothing did. What hangs fails, and is said to.
+# Each prints what failed first, and fails if nothing did. What hangs ends with 124. So may what is
+# slow, unless the machine does nothing else.
 # by_program PROGRAM [FILTER...]: the tests of a program, up to the first that fails.
 by_program() {
     local failed
