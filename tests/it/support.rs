@@ -31,6 +31,7 @@ pub(crate) fn virtual_timer() -> (Timer, VirtualClock) {
 }
 
 /// Arms a sleep of a millisecond. A poll that comes later than that arms none.
+#[cfg(target_os = "linux")]
 pub(crate) fn armed(timer: &Timer, waker: &Waker) -> Sleep {
     loop {
         let mut sleep = timer.sleep(ms(1));

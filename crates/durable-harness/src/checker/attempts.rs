@@ -45,7 +45,7 @@ fn starts(history: &History, key: &Key, facts: &Facts, report: &mut Report) {
         // A record bears the time at which its transaction began. That may have waited for the row
         // until the attempt had ended.
         let is_excused = |late: &&Attempt| {
-            late.had_its_timer()
+            late.left_its_timer()
                 || history.is_behind(recorded, record.scheduled_for) && may_be_lost(late)
         };
         let mut late = facts.attempts.iter().filter(|attempt| attempt.at > recorded);

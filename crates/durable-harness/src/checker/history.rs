@@ -66,10 +66,11 @@ impl Attempt {
         (matches!(how, How::Ok | How::GaveUp) && taken == Taken::Accepted).then_some(at)
     }
 
-    /// Returns whether its timer was there until its end: a store takes no end of a timer that is
+    /// Returns whether its timer was there after its end: a store takes no end of a timer that is
     /// over.
-    pub(super) fn had_its_timer(&self) -> bool {
-        self.taken.is_some_and(|(_, taken)| taken == Taken::Accepted)
+    pub(super) fn left_its_timer(&self) -> bool {
+        let is_taken = self.taken.is_some_and(|(_, taken)| taken == Taken::Accepted);
+        is_taken && self.finish.is_some_and(|(_, how)| matches!(how, How::Failed | How::Back))
     }
 }
 
