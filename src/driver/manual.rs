@@ -238,8 +238,8 @@ impl Driver {
     ///
     /// # Examples
     ///
-    /// In a task of tokio's current-thread runtime, whose own timer is left out. Timers then wake
-    /// tasks on their own thread, where the driver thread would wake them from another one:
+    /// In a task of tokio's current-thread runtime, whose own timer is left out. A timer that has
+    /// a driver thread needs no such task: [`Timer::drive_on`](crate::Timer::drive_on).
     ///
     /// ```
     /// use std::time::Duration;
