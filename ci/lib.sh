@@ -69,7 +69,7 @@ TOML
         sed 's/^"manifest_path":"//; s/\/Cargo.toml"$//'
 }
 
-# need_cargo_tool NAME: a cargo subcommand that scripts by hand use. It is not installed unasked.
+# need_cargo_tool NAME: a cargo subcommand. It is not installed unasked.
 need_cargo_tool() {
     cargo "${1#cargo-}" --version >/dev/null 2>&1 ||
         { not_checked "$1" "there is none: cargo install --locked $1"; exit; }

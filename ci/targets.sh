@@ -37,7 +37,7 @@ on_qemu() {
     # qemu takes long for random operations by the thousand, and its address space is not the
     # program's, so that a limit of that does not hold.
     skip+=(--skip queue_model:: --skip wheel::tests::agrees --skip wheel::heap::tests::agrees)
-    skip+=(--skip no_file_makes --skip a_thread_that_cannot_be_started)
+    skip+=(--skip a_thread_that_cannot_be_started)
     packages=("gcc-$2" "libc6-dev-$3-cross" qemu-user-static)
 }
 

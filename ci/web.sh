@@ -4,7 +4,8 @@
 #
 #   ci/web.sh                       all that
 #   ci/web.sh nightly               what it leaves out: timers of a hidden page, the weight, the
-#                                   documentation, the tool, and the features for quinn
+#                                   documentation, the tool, tools that fake time, more
+#                                   requests, and the features for quinn
 #   ci/web.sh page [--screenshot]   the page alone, and its picture in platforms/web/page
 #   ci/web.sh hidden                timers of a hidden page alone
 #   ci/web.sh planted               planted faults alone

@@ -84,13 +84,13 @@ pub trait Runtime: Send + Sync + Sized + 'static {
     /// cancelled.
     fn wait_until(&self, deadline: Instant) -> Self::Wait;
 
-    /// Starts `task` on the runtime. Called in a poll of a sleep, on its thread. Must not use the
-    /// timer.
+    /// Starts `task` on the runtime. Called in a poll of a sleep or in
+    /// [`Timer::start`](crate::Timer::start), on its thread. Must not use the timer.
     ///
     /// # Errors
     ///
-    /// If the runtime runs no more tasks. The poll panics with the error. A runtime may drop the
-    /// task instead.
+    /// If the runtime runs no more tasks. The poll panics with the error, and `Timer::start`
+    /// returns it. A runtime may drop the task instead.
     fn spawn(&self, task: DriverTask<Self>) -> io::Result<()>;
 }
 

@@ -39,14 +39,6 @@ impl AtomicU64 {
         self.update(|value| value.max(least))
     }
 
-    pub(crate) fn fetch_or(&self, bits: u64, _: Ordering) -> u64 {
-        self.update(|value| value | bits)
-    }
-
-    pub(crate) fn fetch_and(&self, bits: u64, _: Ordering) -> u64 {
-        self.update(|value| value & bits)
-    }
-
     pub(crate) fn compare_exchange(
         &self,
         current: u64,

@@ -155,10 +155,10 @@ impl Builder {
     /// # Details
     ///
     /// [`ClockKind::Boottime`] makes a timer that counts suspend: sleeps that become due in suspend
-    /// fire on resume, at once where the system reports it (Linux), and otherwise within 30
-    /// seconds. The machine is not woken. Use instants of [`Timer::now`] with such a timer:
-    /// `Instant::now` may lag behind it by all suspends since the timer was made. A loop that
-    /// [turns it by hand](Self::build_manual) must notice a resume by itself.
+    /// fire on resume, at once where the system reports it (Linux, and Windows 10 from 1803 on),
+    /// and otherwise within 30 seconds. The machine is not woken. Use instants of [`Timer::now`]
+    /// with such a timer: `Instant::now` may lag behind it by all suspends since the timer was
+    /// made. A loop that [turns it by hand](Self::build_manual) must notice a resume by itself.
     pub fn clock(mut self, kind: ClockKind) -> Self {
         self.kind = kind;
         self.clock = None;

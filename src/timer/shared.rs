@@ -154,8 +154,9 @@ impl Timer {
         Handle::set_global(timer.handle).map_err(|_| SetGlobalError(()))
     }
 
-    /// Starts the driver thread now, instead of with the first armed sleep. Does nothing if the
-    /// thread is running, or if the timer has none.
+    /// Starts the driver now, instead of with the first armed sleep: the thread, or the task of a
+    /// [`Builder::build_on`](crate::timer::Builder::build_on) timer. Does nothing if it runs, or if
+    /// the timer has neither.
     ///
     /// # Examples
     ///
@@ -184,7 +185,7 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// If the system cannot start a thread. The next call tries again.
+    /// If the system cannot start a thread, or the runtime a task. The next call tries again.
     #[cfg(not(target_os = "none"))]
     pub fn start(&self) -> io::Result<()> {
         let engine = self.engine_ref().current();

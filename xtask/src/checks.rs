@@ -84,7 +84,7 @@ pub const NIGHTLY: &[Check] = &[
     check("ci/consumers.sh recipes", "the recipes of the guide run", "", "Python, cc"),
     check("ci/compat.sh", "tests of tokio's timers pass over the names of ours", "", ""),
     check("ci/minimal.sh", "the oldest dependencies that are declared suffice", "", ""),
-    check("ci/crontab.sh", "the example crontab as a process", "", ""),
+    check("ci/crontab.sh", "crontab as a process", "", ""),
     check("ci/crontab-debian.sh", "it runs jobs as Debian's cron does", "", "Debian"),
     check("ci/hostile.sh", "storms of hostile foreign code", "", "valgrind"),
     check("ci/faketime.sh", "timers on clocks that a library moves", "", "libfaketime"),

@@ -58,7 +58,7 @@
 //! | runtime | making a sleep panics outside of one with its time enabled | none is needed |
 //! | `pause`, `advance`, `resume` | move the runtime's time | not there, so they do not compile; see above |
 //! | resolution | a millisecond, rounded up | a nanosecond |
-//! | first poll past the deadline | may be pending until the millisecond is over | ready |
+//! | first poll past the deadline | may be pending until the millisecond is over | ready, or pending until a driver that is about to wake fires it |
 //! | the task's budget | sleeps and timeouts use it up | none is used |
 //! | deadlines 438 years away or more | end | never end, and are shown as the end of the time line |
 //! | reset of a sleep never polled | arms it | the next poll arms it |

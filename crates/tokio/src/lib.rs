@@ -1,4 +1,5 @@
-//! Timers in the time of a tokio runtime, for tests in paused time and for simulations.
+//! Timers on a tokio runtime: [`drive()`] has it turn a timer in its own park, and [`timer`]
+//! makes one in its time, for tests in paused time and for simulations.
 //!
 //! tokio's `pause`, `advance` and auto-advance, and so `#[tokio::test(start_paused = true)]` and
 //! turmoil, move the clock of one runtime. A [`timer`] of this crate reads that clock, and a task
@@ -44,8 +45,8 @@
 //!
 //! # The end of the runtime
 //!
-//! Waiting sleeps are woken then, on other threads too. The next poll that has to wait panics, like
-//! a poll of tokio's own sleep.
+//! Waiting sleeps of such a timer are woken then, on other threads too. The next poll that has to
+//! wait panics, like a poll of tokio's own sleep.
 //!
 //! # turmoil
 //!

@@ -72,7 +72,6 @@ const HOSTED: &[&str] = &[
     "clock.rs",
     "clock/",
     "wall.rs",
-    "wall/",
     "traits.rs",
     "traits/",
     "timer/drive_on.rs",
