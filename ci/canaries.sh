@@ -5,7 +5,7 @@
 # ci/mutants/canaries, and are put into a copy of the tree.
 . "$(dirname "$0")/lib.sh"
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS TOURBILLON_MUTANT
-export LOOM_MAX_PREEMPTIONS=${1:-2}
+export LOOM_MAX_PREEMPTIONS=2
 
 tree=target/canaries/tree
 list=$(faulty_copy "$tree" ci/mutants/canaries)

@@ -16,9 +16,8 @@ if ! command -v script >/dev/null || ! unpack cron cron; then
     exit
 fi
 debian_cron=$debian/cron/usr/sbin/cron
-example=${CRONTAB:-$PWD/target/debug/tourbillon-crontab}
-[ -n "${CRONTAB:-}" ] ||
-    cargo rustc --quiet --package tourbillon-crontab --bin tourbillon-crontab -- -C opt-level=3
+example=$PWD/target/debug/tourbillon-crontab
+cargo rustc --quiet --package tourbillon-crontab --bin tourbillon-crontab -- -C opt-level=3
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -3,10 +3,9 @@
 # that it runs jobs as their users, and from no file that others own. With the argument `clock` it
 # runs under a clock that is set, for two minutes; that needs Debian's package faketime.
 . "$(dirname "$0")/lib.sh"
-program=${CRONTAB:-target/debug/tourbillon-crontab}
-# Optimised, as it has much output to read, and what it depends on as the tests have it.
-[ -n "${CRONTAB:-}" ] ||
-    cargo rustc --quiet --package tourbillon-crontab --bin tourbillon-crontab -- -C opt-level=3
+program=target/debug/tourbillon-crontab
+# Optimised, for its output is long, and what it depends on as the tests have it.
+cargo rustc --quiet --package tourbillon-crontab --bin tourbillon-crontab -- -C opt-level=3
 dir=$(mktemp -d)
 cron= reader=
 trap 'kill $cron $reader 2>/dev/null || true; rm -rf "$dir"' EXIT

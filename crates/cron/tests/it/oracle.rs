@@ -37,11 +37,8 @@ const DAY_MINUTES: usize = 24 * 60;
 /// More occurrences in two years than are all looked at.
 const DENSE: usize = 5000;
 
-/// Returns the number of expressions in each zone.
-fn rounds() -> usize {
-    let rounds = std::env::var("TOURBILLON_CRON_ROUNDS").ok();
-    rounds.map_or(4, |rounds| rounds.parse().expect("a number of rounds"))
-}
+/// Expressions in each zone.
+const ROUNDS: usize = 4;
 
 struct Random(u64);
 
@@ -295,7 +292,7 @@ impl Walk {
 
 fn check(walk: &Walk, random: &mut Random) {
     let changes = walk.changes();
-    for _ in 0..rounds() {
+    for _ in 0..ROUNDS {
         let expression = Expression::new(random);
         let text = &expression.text;
         let expected = walk.expected(&expression);
