@@ -29,7 +29,7 @@ on() {
             --store "sqlite:$(mktemp -d "$folder/XXXXXX")/timers")
         ;;
     esac
-    # The last two columns are what was measured, and figures of others.
+    # The last column is what was measured.
     grep '^| ' <<<"$row" | awk -F ' *\\| *' -v options="${*:3}" \
         '{ print "| " $2 " | " $3 " | " $4 " | " $5 " | " options " | " $6 " |" }' |
         tee -a "$results" >&2

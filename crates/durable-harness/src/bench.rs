@@ -1,4 +1,4 @@
-//! Measurements: each starts nodes as processes, and prints a row beside the figures of others.
+//! Measurements: each starts nodes as processes, and prints a row.
 
 mod costs;
 mod distance;
@@ -69,14 +69,12 @@ pub struct Options {
 pub struct Bench {
     /// Its name.
     pub name: &'static str,
-    /// Name of the measurement.
+    /// Purpose, and the columns.
     pub what: &'static str,
     /// Default number of timers, and of seconds.
     pub default: (usize, u64),
-    /// Number of timers that the figures of others are for, and of seconds.
+    /// The same at full size.
     pub full: (usize, u64),
-    /// Figures of the best peer, the prototype and the bar, on PostgreSQL.
-    pub others: &'static str,
     run: fn(&Run) -> Result<String>,
 }
 
@@ -87,7 +85,6 @@ pub const BENCHES: &[Bench] = &[
         what: "timers at a steady pace, p50 / p99 / p99.9 / max ms",
         default: (1_000, 10),
         full: (1_000, 60),
-        others: "graphile_worker 3.6 / 17.6 / - / 39; prototype 1.15 / 5.7 / - / 31; bar 2 / 10",
         run: spread::spread,
     },
     Bench {
@@ -95,8 +92,6 @@ pub const BENCHES: &[Bench] = &[
         what: "a hundred thousand, p50 / p99 / p99.9 / max ms",
         default: (10_000, 3),
         full: (100_000, 30),
-        others: "graphile_worker 19.6 / 51 / - / 80; prototype 0.67 / 5.5 / - / 25 \
-                 (SQLite 6.9 / 45 / - / 112); bar 3 / 15 / - / 100",
         run: spread::spread,
     },
     Bench {
@@ -104,7 +99,6 @@ pub const BENCHES: &[Bench] = &[
         what: "a million due in a minute, p50 / p99 / p99.9 / max ms",
         default: (50_000, 3),
         full: (1_000_000, 60),
-        others: "prototype 13 / 48 / 83 / 112, beside compilers; bar p99 50, max 250",
         run: spread::spread,
     },
     Bench {
@@ -112,8 +106,6 @@ pub const BENCHES: &[Bench] = &[
         what: "all due at once, timers a second, longest time in which none starts",
         default: (20_000, 0),
         full: (200_000, 0),
-        others: "graphile_worker 32 k with 1 connection, 47 k with more; prototype 24-30 k with \
-                 1-2, 64 k with 4; bar 25 k with 2",
         run: spread::drain,
     },
     Bench {
@@ -121,8 +113,6 @@ pub const BENCHES: &[Bench] = &[
         what: "inserted and fired together, p50 / p99 / p99.9 / max ms, and the tables' growth",
         default: (20_000, 10),
         full: (1_200_000, 60),
-        others: "prototype at 20 k a second for a minute 9.3 / 65 / - / 144; WAL after insert \
-                 494 B a timer, HOT 99.9-100 %; bar 520 B, 99.9 %",
         run: spread::sustained,
     },
     Bench {
@@ -130,7 +120,6 @@ pub const BENCHES: &[Bench] = &[
         what: "as sustained, beside a transaction that never ends, p50 / p99 / p99.9 / max ms",
         default: (10_000, 10),
         full: (1_800_000, 1_800),
-        others: "prototype not run; bar p99 three times that without",
         run: spread::held,
     },
     Bench {
@@ -138,7 +127,6 @@ pub const BENCHES: &[Bench] = &[
         what: "occurrences of so many schedules, one each period, p50 / p99 / p99.9 / max ms",
         default: (1_000, 10),
         full: (10_000, 60),
-        others: "others not measured",
         run: schedules::schedules,
     },
     Bench {
@@ -146,7 +134,6 @@ pub const BENCHES: &[Bench] = &[
         what: "timers a second: batched, one by one, by 64 callers at once",
         default: (20_000, 3),
         full: (500_000, 10),
-        others: "pg-boss 38 k (1,135); prototype 195-250 k (239), SQLite 267 k (169)",
         run: insert::insert,
     },
     Bench {
@@ -154,7 +141,6 @@ pub const BENCHES: &[Bench] = &[
         what: "inserted by another process to be due at once, p50 / p99 / p99.9 / max ms",
         default: (200, 20),
         full: (1_000, 60),
-        others: "others not measured; by scans alone 262 / 507 / - / 518",
         run: notified::notified,
     },
     Bench {
@@ -162,7 +148,6 @@ pub const BENCHES: &[Bench] = &[
         what: "kill -9 of one node of several: what ran starts anew after, what is due is late by",
         default: (90, 5),
         full: (90, 5),
-        others: "BullMQ 59 s; prototype 15.6 s (lease 15), pending 1.54 s; bar lease + 2 s, 2.5 s",
         run: takeover::takeover,
     },
     Bench {
@@ -170,7 +155,6 @@ pub const BENCHES: &[Bench] = &[
         what: "calls of the store a second a node, with that many timers far ahead",
         default: (10_000, 10),
         full: (1_000_000, 60),
-        others: "pg-boss 1.3, graphile_worker 2.0, procrastinate 30; prototype 5, SQLite 2; bar 6",
         run: idle::idle,
     },
 ];
@@ -195,13 +179,12 @@ pub fn run(bench: &Bench, options: &Options) -> Result<()> {
     std::fs::remove_dir_all(folder)?;
     let kind = if options.store.starts_with("sqlite:") { "SQLite" } else { "PostgreSQL" };
     println!(
-        "| {} | {kind} | {} | {} in {} s | {} | {} |",
+        "| {} | {kind} | {} | {} in {} s | {} |",
         bench.name,
         options.nodes,
         options.timers,
         options.span.as_secs(),
         measured?,
-        bench.others,
     );
     Ok(())
 }
@@ -238,8 +221,7 @@ impl Run {
 
     /// Inserts as the options want it.
     fn fill(&self, store: &mut dyn Store, from: Time, span: Duration) -> Result<()> {
-        let fill = if self.options.is_shuffled { fill_shuffled } else { fill };
-        fill(store, self.options.timers, from, span)
+        fill(store, self.options.timers, (from, span), self.options.is_shuffled)
     }
 
     fn file(&self, number: u32) -> PathBuf {
@@ -259,7 +241,7 @@ impl Run {
         Ok(all)
     }
 
-    /// Waits until there are no timers due by `end`.
+    /// Waits until there are no timers.
     fn wait_until_done(&self, store: &mut dyn Store) -> Result<()> {
         while !store.timers(&tourbillon_durable::store::TimerQuery::new().limit(1))?.is_empty() {
             std::thread::sleep(Duration::from_millis(100));
@@ -361,29 +343,28 @@ fn timer(kind: &str, at: Time) -> NewTimer {
     timer
 }
 
-/// Inserts so many, due one after the other over `span` from `from` on.
-fn fill(store: &mut dyn Store, count: usize, from: Time, span: Duration) -> Result<()> {
-    let numbers: Vec<usize> = (0..count).collect();
-    for part in numbers.chunks(BATCH) {
-        let due = part.iter().map(|number| from + step(span, *number, count));
-        store.insert(&due.map(|due| timer(KIND, due)).collect::<Vec<_>>())?;
-    }
-    Ok(())
-}
-
-/// As [`fill`], in a random order and with random ids.
-fn fill_shuffled(store: &mut dyn Store, count: usize, from: Time, span: Duration) -> Result<()> {
+/// Inserts so many, due one after the other over `span` from `from` on; if shuffled, in a random
+/// order and with random ids.
+fn fill(
+    store: &mut dyn Store,
+    count: usize,
+    (from, span): (Time, Duration),
+    is_shuffled: bool,
+) -> Result<()> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut numbers: Vec<usize> = (0..count).collect();
-    random.shuffle(&mut numbers);
+    if is_shuffled {
+        random.shuffle(&mut numbers);
+    }
     for part in numbers.chunks(BATCH) {
-        let due = part.iter().map(|number| from + step(span, *number, count));
-        let shuffled = due.map(|due| {
-            let mut timer = timer(KIND, due);
-            timer.id = TimerId::from_bits(random.u128(..));
+        let timers = part.iter().map(|number| {
+            let mut timer = timer(KIND, from + step(span, *number, count));
+            if is_shuffled {
+                timer.id = TimerId::from_bits(random.u128(..));
+            }
             timer
         });
-        store.insert(&shuffled.collect::<Vec<_>>())?;
+        store.insert(&timers.collect::<Vec<_>>())?;
     }
     Ok(())
 }

@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 
 /// Returns whether the promises were kept.
 fn check(options: &Options) -> Result<bool> {
-    let report = checker::check(&log::read(Path::new(options.word(0)?))?);
+    let report = checker::check(&log::read(Path::new(options.word()?))?);
     println!("{report}");
     Ok(report.violations.is_empty())
 }
@@ -152,7 +152,7 @@ fn storm_with(bug: Bug, options: &Options, seed: u64) -> Result<checker::Report>
 }
 
 fn bench(options: &Options) -> Result<bool> {
-    let name = options.word(0)?;
+    let name = options.word()?;
     let bench = BENCHES.iter().find(|bench| bench.name == name);
     let bench = bench.ok_or_else(|| format!("there is no measurement `{name}`"))?;
     let is_full = options.optional("full").is_some();
@@ -181,7 +181,7 @@ fn bench(options: &Options) -> Result<bool> {
 
 fn list_benches() -> bool {
     for bench in BENCHES {
-        println!("{:10} {}\n{:10} others: {}", bench.name, bench.what, "", bench.others);
+        println!("{:10} {}", bench.name, bench.what);
     }
     true
 }

@@ -27,10 +27,8 @@ impl Options {
         Ok(options)
     }
 
-    pub(crate) fn word(&self, place: usize) -> Result<&str> {
-        let word =
-            self.words.get(place).ok_or_else(|| format!("argument {} is missing", place + 1));
-        Ok(word?)
+    pub(crate) fn word(&self) -> Result<&str> {
+        self.words.first().map(String::as_str).ok_or_else(|| "an argument is missing".into())
     }
 
     /// The value of an option that has to be there.

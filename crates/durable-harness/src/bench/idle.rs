@@ -14,7 +14,7 @@ const FAR: Duration = Duration::from_secs(86_400);
 
 pub(super) fn idle(run: &Run) -> Result<String> {
     let mut store = run.address.open()?;
-    fill(&mut *store, run.options.timers, now() + FAR, FAR)?;
+    fill(&mut *store, run.options.timers, (now() + FAR, FAR), false)?;
     let began = std::time::Instant::now();
     let nodes = run.start_nodes()?;
     thread::sleep(START + run.options.span);

@@ -21,7 +21,7 @@ pub(super) fn insert(run: &Run) -> Result<String> {
     let mut store = run.address.open()?;
     let far = now() + FAR;
     let began = Instant::now();
-    fill(&mut *store, count, far, Duration::from_secs(1))?;
+    fill(&mut *store, count, (far, Duration::from_secs(1)), false)?;
     let batched = count as f64 / began.elapsed().as_secs_f64();
     let client = Client::new(store)?;
     let single = rate(&client, far, span)?;

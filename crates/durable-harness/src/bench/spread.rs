@@ -94,7 +94,7 @@ fn insert_and_fire(run: &Run, nodes: Vec<Process>, held: Option<Snapshot>) -> Re
     let began = Instant::now();
     for step in 0..steps {
         let size = count * (step + 1) / steps - count * step / steps;
-        fill(&mut *store, size, now() + STEP, AHEAD)?;
+        fill(&mut *store, size, (now() + STEP, AHEAD), false)?;
         let next = STEP * u32::try_from(step + 1)?;
         thread::sleep(next.saturating_sub(began.elapsed()));
     }

@@ -27,7 +27,7 @@ pub(super) fn takeover(run: &Run) -> Result<String> {
     let hanging: Vec<_> = (0..run.options.timers).map(|_| timer(HANGS, due)).collect();
     store.insert(&hanging)?;
     let pace = usize::try_from(run.options.span.as_secs())? * PACE as usize;
-    fill(&mut *store, pace, due + START + AHEAD, run.options.span)?;
+    fill(&mut *store, pace, (due + START + AHEAD, run.options.span), false)?;
     thread::sleep(START);
     let killed = now();
     // Dropped, it is killed.
