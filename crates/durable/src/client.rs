@@ -52,7 +52,7 @@ use self::ticket::{Attended, Caller, Ticket};
 use self::upserts::{Upsertion, upsert_together};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
-use crate::node::{SOON, Shared, clean};
+use crate::node::{LANES, SOON, Shared, clean};
 use crate::record::{Record, RecordSummary};
 use crate::schedule::Schedule;
 use crate::store::{
@@ -69,9 +69,6 @@ const REPEATS: usize = 5;
 
 /// Records that one call deletes.
 const PRUNED: u32 = 10_000;
-
-/// Most lanes that are promoted in one call.
-const LANES: usize = 1_000;
 
 /// Longest time that a call waits for its answer, unless the client is given another.
 const DEADLINE: Duration = Duration::from_secs(10);

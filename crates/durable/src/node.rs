@@ -30,6 +30,7 @@ pub(crate) use fire::clean;
 pub use fire::{EndError, Ended, Fire, Key};
 pub(crate) use main_loop::MainLoop;
 pub(crate) use options::Options;
+pub(crate) use rescuer::LANES;
 pub(crate) use scanner::{NOTICE, SOON};
 pub(crate) use shared::{Shared, Stopping};
 #[cfg(feature = "metrics-0_24")]

@@ -10,7 +10,7 @@ import { createServer } from 'node:http';
 const PAGE = new URL('../page/', import.meta.url);
 const TYPES = { html: 'text/html', css: 'text/css', js: 'text/javascript', svg: 'image/svg+xml' };
 /** What the script's clock shows at the start: daylight saving ends in Berlin within two hours. */
-export const START = Date.parse('2026-10-24T23:12:05Z');
+const START = Date.parse('2026-10-24T23:12:05Z');
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;

@@ -3,7 +3,7 @@
 const TOKEN = 'tourbillon-token';
 
 /** What the API refused, or why there is no answer. */
-export class Problem extends Error {
+class Problem extends Error {
   /**
    * @param {number} status 0 if there was no answer.
    * @param {Object} document A problem document of RFC 9457, or a part of it.
@@ -98,7 +98,7 @@ export function path(parts, parameters = {}) {
 const LOOKS = 5;
 
 /**
- * Reads one list of several apps, in the order that `before` says. Each app's list is read page by
+ * Reads one list of several apps, in this order. Each app's list is read page by
  * page, and no further than is needed. A page of a list may be empty although others follow: after
  * {@link LOOKS} of them, it is left for the next time.
  *

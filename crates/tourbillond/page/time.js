@@ -92,7 +92,7 @@ export function span(ms) {
 }
 
 /** `in 12 s`, `4 min ago`, `now`: as of the store's clock. */
-export function relative(time) {
+function relative(time) {
   const ms = Date.parse(time) - now();
   if (Math.abs(ms) < SECOND) return 'now';
   const whole = Math.abs(ms) < MINUTE ? Math.floor(Math.abs(ms) / SECOND) * SECOND : Math.abs(ms);

@@ -1,7 +1,7 @@
 //! The configuration: flags, environment, a file.
 //!
 //! A flag counts more than the environment, that more than the file, and that more than the
-//! default. Apps and tokens are in the file alone; they are read again at each SIGHUP.
+//! default. Tokens, and settings of apps, are in the file alone; it is read again at each SIGHUP.
 
 mod app;
 mod file;
@@ -86,7 +86,7 @@ pub struct Config {
     pub apps: BTreeMap<String, App>,
     /// Tokens for all apps.
     pub admin: Vec<Token>,
-    /// The service's own hosts, beside loopback and the address that it listens on.
+    /// The service's own hosts, beside loopback and the address that a request came to.
     pub hosts: Vec<Destination>,
     /// Zone of XTimer's expressions.
     pub xtimer_zone: String,

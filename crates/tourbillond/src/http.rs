@@ -61,7 +61,7 @@ pub struct ServerLimits {
     pub connection: tourbillon_http_limits::Limits,
     /// Time from the end of a request's head to the answer, the body included.
     pub request: Duration,
-    /// Most connections that may be open at a time; others wait to be accepted.
+    /// Most connections that may be open at a time; for another, an idle one is cut.
     pub connections: usize,
 }
 

@@ -9,7 +9,7 @@ use crate::store::{Result, Store};
 use crate::trace;
 
 /// Most lanes that are promoted in one call.
-const LANES: usize = 1_000;
+pub(crate) const LANES: usize = 1_000;
 
 /// Periods between two runs of a node that is not the first living one.
 const OTHERS: u32 = 3;

@@ -164,7 +164,8 @@ pub struct Timer {
     /// Lease of the running attempt; `None` if it is pending.
     pub running: Option<Lease>,
     /// Counter of its [reschedules](super::Store::reschedule) and
-    /// [amendments](super::Store::amend), from 1. Attempts do not change it.
+    /// [amendments](super::Store::amend), and of its schedule's changes while it was never claimed,
+    /// from 1. Attempts do not change it.
     pub version: u64,
 }
 

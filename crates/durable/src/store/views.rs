@@ -52,7 +52,7 @@ pub struct Search {
     pub text: String,
     /// Number of characters of a name that are not searched.
     pub behind: u32,
-    /// Only names of timers, schedules and records in one of these states.
+    /// Only names of timers and schedules in one of these states.
     pub states: Vec<NameState>,
     /// Only names that come after this one.
     pub after: Option<String>,
@@ -110,7 +110,7 @@ impl Search {
         self
     }
 
-    /// Finds only names of timers, schedules and records in one of these states.
+    /// Finds only names of timers and schedules in one of these states.
     #[must_use]
     pub fn states(mut self, states: &[NameState]) -> Self {
         self.states = states.to_vec();

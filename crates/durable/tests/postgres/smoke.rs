@@ -1,6 +1,7 @@
 //! Rough measure of speed. Run alone, built for release:
-//! `ci/durable-postgres.sh cargo test -p tourbillon-durable --release --features postgres --test
-//! postgres -- --ignored --nocapture smoke`, with the script in the repository.
+//! `ci/durable-postgres.sh cargo test -p tourbillon-durable --release --features
+//! tokio-postgres-0_7 --test postgres -- --ignored --nocapture smoke`, with the script in the
+//! repository.
 
 use std::fs;
 use std::thread;

@@ -108,8 +108,8 @@ pub(crate) async fn get(
     responses(
         (status = 200, body = Made, description = "The run that was created."),
         (status = 409, body = Problem, content_type = PROBLEM, description = "The \
-            run is not dead, its schedule is disabled or deleted, or the run that retried it was \
-            cancelled."),
+            run is not dead, its schedule is disabled or deleted, another run of it is unfinished \
+            and `overlap` allows no second, or the run that retried it was cancelled."),
         Failure,
     ),
 )]

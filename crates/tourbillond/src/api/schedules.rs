@@ -249,6 +249,9 @@ pub(crate) async fn get(
         (status = 200, body = Schedule, description = "The schedule was replaced."),
         (status = 201, body = Schedule, description = "The schedule was created."),
         (status = 204, description = "The definition is right; asked by `check`."),
+        (status = 409, body = Problem, content_type = PROBLEM, description = "The key is of the \
+            other kind, or was used by a one-shot that is over, or an attempt of the one-shot is \
+            running; nothing was changed."),
         (status = 412, body = Problem, content_type = PROBLEM,
             description = "The schedule has another version, or does not exist."),
         Failure,
@@ -302,7 +305,12 @@ pub(crate) async fn delete(
     post, path = "/v1/apps/{app}/schedules/{key}/enable", tag = "schedules",
     operation_id = "enable_schedule",
     params(OfSchedule),
-    responses((status = 200, body = Stopped, description = "The schedule is enabled."), Failure),
+    responses(
+        (status = 200, body = Stopped, description = "The schedule is enabled."),
+        (status = 409, body = Problem, content_type = PROBLEM,
+            description = "The one-shot is over."),
+        Failure,
+    ),
 )]
 pub(crate) async fn enable(
     State(service): State<Arc<Service>>,
@@ -321,7 +329,12 @@ pub(crate) async fn enable(
     post, path = "/v1/apps/{app}/schedules/{key}/disable", tag = "schedules",
     operation_id = "disable_schedule",
     params(OfSchedule),
-    responses((status = 200, body = Stopped, description = "The schedule is disabled."), Failure),
+    responses(
+        (status = 200, body = Stopped, description = "The schedule is disabled."),
+        (status = 409, body = Problem, content_type = PROBLEM, description = "The one-shot is \
+            over, or an attempt of it is running; nothing was changed."),
+        Failure,
+    ),
 )]
 pub(crate) async fn disable(
     State(service): State<Arc<Service>>,
