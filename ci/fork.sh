@@ -5,5 +5,5 @@
 rounds=${1:-1000}
 
 say "$rounds rounds of forks"
-TOURBILLON_FORKS=$rounds some_tests cargo test --quiet --all-features --test it -- \
-    --ignored --exact --nocapture fork::storm::child_storms
+TOURBILLON_ALONE=1 TOURBILLON_FORKS=$rounds some_tests cargo test --quiet --all-features --test it \
+    -- --exact --nocapture fork::storm::children_forked_in_a_storm_have_timers

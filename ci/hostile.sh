@@ -9,9 +9,9 @@ count=${1:-2000}
 
 # storms COUNT: so many of each kind.
 storms() {
-    for kind in virtual_clock driver thread; do
-        TOURBILLON_STORMS=$1 some_tests cargo test --quiet --all-features --test it -- \
-            --ignored --exact --nocapture "hostile::child_storms_a_$kind"
+    for kind in of_a_virtual_clock that_is_turned_by_hand with_a_thread; do
+        TOURBILLON_ALONE=1 TOURBILLON_STORMS=$1 some_tests cargo test --quiet --all-features \
+            --test it -- --exact --nocapture "hostile::storms_of_hostile_code_harm_no_timer_$kind"
     done
 }
 

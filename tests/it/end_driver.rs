@@ -142,13 +142,8 @@ fn sleeps_end_while_drivers_are_ended() {
 #[cfg(target_os = "linux")]
 #[test]
 fn drivers_and_watchers_that_are_ended_leave_nothing_behind() {
-    in_a_process_of_its_own("end_driver::child_ends_many_drivers");
-}
+    alone!();
 
-#[cfg(target_os = "linux")]
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_ends_many_drivers() {
     fn count(folder: &str) -> usize {
         std::fs::read_dir(folder).expect("procfs is there").count()
     }
@@ -179,13 +174,7 @@ fn child_ends_many_drivers() {
 #[cfg(unix)]
 #[test]
 fn a_child_of_fork_leaves_its_parent_s_driver_alone() {
-    in_a_process_of_its_own("end_driver::child_forks");
-}
-
-#[cfg(unix)]
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_forks() {
+    alone!();
     let (own, mut far) = (named("parents"), tourbillon::sleep(3600 * SECOND));
     assert!(poll(&mut far).is_pending());
     own.start().expect("a thread");
@@ -206,13 +195,8 @@ fn child_forks() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_process_whose_driver_was_ended_may_have_a_user_namespace() {
-    in_a_process_of_its_own("end_driver::child_leaves_its_namespace");
-}
+    alone!();
 
-#[cfg(target_os = "linux")]
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_leaves_its_namespace() {
     use std::io::Error;
 
     fn unshare() -> Result<(), Option<i32>> {

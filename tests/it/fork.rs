@@ -73,12 +73,8 @@ pub(crate) fn status_of_a_child(body: impl FnOnce()) -> libc::c_int {
 
 #[test]
 fn after_fork_the_child_has_timers_and_the_parent_keeps_its_own() {
-    in_a_process_of_its_own("fork::child_forks");
-}
+    alone!();
 
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_forks() {
     /// Runs in a child. A failed assertion ends it, and not with 0.
     fn in_child(own: &Timer, mut armed: [tourbillon::Sleep; 3], mut past: tourbillon::Sleep) {
         /// Awaits an end in a moment. It is armed before that is set, so that it counts as fired
@@ -147,12 +143,8 @@ fn child_forks() {
 
 #[test]
 fn after_fork_the_child_moves_a_virtual_clock_that_another_thread_was_moving() {
-    in_a_process_of_its_own("fork::child_moves_an_inherited_clock");
-}
+    alone!();
 
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_moves_an_inherited_clock() {
     use std::sync::mpsc::channel;
     use std::time::SystemTime;
 
@@ -233,13 +225,8 @@ fn child_moves_an_inherited_clock() {
 #[cfg(target_os = "linux")]
 #[test]
 fn after_fork_the_thread_ends_wherever_the_last_handle_went() {
-    in_a_process_of_its_own("fork::child_drops_an_inherited_handle");
-}
+    alone!();
 
-#[cfg(target_os = "linux")]
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_drops_an_inherited_handle() {
     const NAME: &str = "inherited";
 
     /// Two sleeps of a timer, only one armed.
@@ -289,13 +276,8 @@ fn child_drops_an_inherited_handle() {
 #[cfg(target_os = "linux")]
 #[test]
 fn after_fork_the_child_leaves_the_descriptor_of_its_parents_driver_alone() {
-    in_a_process_of_its_own("fork::child_turns_an_inherited_driver");
-}
+    alone!();
 
-#[cfg(target_os = "linux")]
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_turns_an_inherited_driver() {
     use std::os::fd::{AsFd, AsRawFd};
 
     use rustix::event::{PollFd, PollFlags, poll as poll_fds};
@@ -331,12 +313,8 @@ fn child_turns_an_inherited_driver() {
 
 #[test]
 fn after_fork_the_child_has_callbacks_and_does_not_call_its_parents() {
-    in_a_process_of_its_own("fork::child_inherits_callbacks");
-}
+    alone!();
 
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_inherits_callbacks() {
     use std::sync::mpsc::channel;
 
     use tourbillon::callback::Callback;

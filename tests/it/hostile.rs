@@ -32,22 +32,7 @@ static FAILURES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 #[test]
 fn storms_of_hostile_code_harm_no_timer_of_a_virtual_clock() {
-    in_a_process_of_its_own("hostile::child_storms_a_virtual_clock");
-}
-
-#[test]
-fn storms_of_hostile_code_harm_no_timer_that_is_turned_by_hand() {
-    in_a_process_of_its_own("hostile::child_storms_a_driver");
-}
-
-#[test]
-fn storms_of_hostile_code_harm_no_timer_with_a_thread() {
-    in_a_process_of_its_own("hostile::child_storms_a_thread");
-}
-
-#[test]
-#[ignore = "run by a test above, in a process of its own"]
-fn child_storms_a_virtual_clock() {
+    alone!();
     storms(60, |seed| {
         let clock = VirtualClock::new();
         let world = World::new(seed, Some(clock.clone()));
@@ -58,8 +43,8 @@ fn child_storms_a_virtual_clock() {
 }
 
 #[test]
-#[ignore = "run by a test above, in a process of its own"]
-fn child_storms_a_driver() {
+fn storms_of_hostile_code_harm_no_timer_that_is_turned_by_hand() {
+    alone!();
     storms(60, |seed| {
         let clock = VirtualClock::new();
         let world = World::new(seed, Some(clock.clone()));
@@ -73,8 +58,8 @@ fn child_storms_a_driver() {
 }
 
 #[test]
-#[ignore = "run by a test above, in a process of its own"]
-fn child_storms_a_thread() {
+fn storms_of_hostile_code_harm_no_timer_with_a_thread() {
+    alone!();
     storms(6, |seed| {
         let world = World::new(seed, None);
         let builder = Timer::builder().shards(1 + seed as usize % 4);

@@ -142,12 +142,7 @@ fn a_sleep_armed_here_may_be_dropped_there() {
 
 #[test]
 fn the_global_timer_can_be_replaced_before_its_first_use() {
-    in_a_process_of_its_own("process::child_replaces_the_global_timer");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_replaces_the_global_timer() {
+    alone!();
     let (timer, clock) = virtual_timer();
     let ticks = timer.interval(SECOND).on_timer(&timer);
     let _chain = ticks.timeout(SECOND).throttle(SECOND).debounce(SECOND).chunks_timeout(2, SECOND);
@@ -162,13 +157,8 @@ fn child_replaces_the_global_timer() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_thread_that_cannot_be_started_is_an_error_or_a_panic_and_tried_again() {
-    in_a_process_of_its_own("process::child_runs_out_of_address_space");
-}
+    alone!();
 
-#[cfg(target_os = "linux")]
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_runs_out_of_address_space() {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     let mut sleep = tourbillon::sleep(3600 * SECOND);
@@ -201,13 +191,8 @@ fn child_runs_out_of_address_space() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_runtime_that_ends_where_no_thread_can_be_started_wakes_what_is_armed() {
-    in_a_process_of_its_own("process::child_leaves_a_reactor_without_room_for_a_thread");
-}
+    alone!();
 
-#[cfg(target_os = "linux")]
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_leaves_a_reactor_without_room_for_a_thread() {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::{Arc, Mutex};
     use std::task::{Context, Poll, Waker};
@@ -286,7 +271,7 @@ fn timers_work_while_thread_locals_are_destroyed() {
 #[cfg(not(windows))]
 #[test]
 fn a_process_exits_cleanly_with_sleeps_in_thread_locals() {
-    let output = alone("process::child_exits_with_sleeps_in_thread_locals").output();
+    let output = command_of("process::child_exits_with_sleeps_in_thread_locals").output();
     let output = output.expect("the test binary can be run");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(EXIT_CODE), "{stderr}");

@@ -100,12 +100,8 @@ fn a_thread_that_starts_a_driver_blocks_what_it_did_before() {
 
 #[test]
 fn a_signal_is_left_to_the_thread_that_waits_for_it() {
-    in_a_process_of_its_own("signals::child_waits_for_a_signal");
-}
+    alone!();
 
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_waits_for_a_signal() {
     /// The kernel has two threads to choose from, this one and the driver, and the watcher.
     fn end_waits_for_it() {
         let own = std::process::id().try_into().expect("a number of a process");
@@ -172,7 +168,7 @@ fn a_command_from_a_callback_dies_by_a_signal_once_its_mask_is_opened() {
 
 #[test]
 fn a_stack_that_overflows_in_a_callback_is_reported() {
-    let output = alone("signals::child_overflows_its_stack").output().expect("it can be run");
+    let output = command_of("signals::child_overflows_its_stack").output().expect("it can be run");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("has overflowed its stack"), "{told}");
     assert_eq!(output.status.signal(), Some(libc::SIGABRT));
@@ -196,12 +192,8 @@ fn child_overflows_its_stack() {
 
 #[test]
 fn a_profiler_s_signal_is_taken_by_the_driver() {
-    in_a_process_of_its_own("signals::child_profiles_the_driver");
-}
+    alone!();
 
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_profiles_the_driver() {
     static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
     extern "C" fn take(_: libc::c_int) {

@@ -79,16 +79,43 @@ impl Drop for Dropped {
     }
 }
 
-/// Makes the command that runs the ignored test `name` in a process of its own, or in the
+/// Runs the test that begins with this in a process of its own, where it has to pass: by
+/// [`in_a_process_of_its_own`], or by a function that is given the test's name as well.
+macro_rules! alone {
+    () => {
+        $crate::support::alone!($crate::support::in_a_process_of_its_own)
+    };
+    ($run:expr) => {
+        fn here() {}
+        if !$crate::support::is_alone() {
+            return $run($crate::support::name_of_test(&here));
+        }
+    };
+}
+pub(crate) use alone;
+
+/// Says whether this process is a test's own.
+pub(crate) fn is_alone() -> bool {
+    std::env::var_os("TOURBILLON_ALONE").is_some()
+}
+
+/// Name of the test that has the function `here` in it.
+pub(crate) fn name_of_test<F>(_here: &F) -> &'static str {
+    let path = std::any::type_name::<F>().strip_suffix("::here").expect("that is its name");
+    path.split_once("::").expect("it begins with the crate").1
+}
+
+/// Makes the command that runs the test `name`, ignored or not, in a process of its own, or in the
 /// emulator that `ci/targets.sh`, in the repository, names.
-pub(crate) fn alone(name: &str) -> Command {
+pub(crate) fn command_of(name: &str) -> Command {
     let emulator = std::env::var("TOURBILLON_EMULATOR").unwrap_or_default();
     let binary = std::env::current_exe().expect("the test binary has a path");
     let binary = binary.to_str().expect("the path is text");
     let mut words = emulator.split_whitespace().chain([binary]);
     let mut command = Command::new(words.next().expect("there is the binary"));
     command.args(words);
-    command.args(["--ignored", "--exact", "--nocapture", name]);
+    command.args(["--include-ignored", "--exact", "--nocapture", name]);
+    command.env("TOURBILLON_ALONE", "1");
     command
 }
 
@@ -122,7 +149,7 @@ pub(crate) fn pending_for(
     }
 }
 
-/// Runs `command`, which [`alone`] made: its test has to pass.
+/// Runs `command`, which [`command_of`] made: its test has to pass.
 pub(crate) fn passes(command: &mut Command) {
     let output = command.output().expect("the test binary can be run");
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -131,9 +158,9 @@ pub(crate) fn passes(command: &mut Command) {
     print!("{stdout}");
 }
 
-/// Runs the ignored test `name` in a process of its own, where it has to pass.
+/// Runs the test `name` in a process of its own, where it has to pass.
 pub(crate) fn in_a_process_of_its_own(name: &str) {
-    passes(&mut alone(name));
+    passes(&mut command_of(name));
 }
 
 /// Waits until `condition` holds. Says so, if that takes a minute.

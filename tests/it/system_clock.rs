@@ -24,7 +24,8 @@ const NANOSECOND: Duration = Duration::from_nanos(1);
 /// Runs a test with the clock in the place of the system's. Without a C compiler it fails, unless
 /// there is a list of unchecked things.
 fn on_a_clock_of_its_own(name: &str) {
-    let library = std::env::temp_dir().join(format!("{name}-{}.so", std::process::id()));
+    let file = format!("{}-{}.so", name.replace(':', ""), std::process::id());
+    let library = std::env::temp_dir().join(file);
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/system_clock.c");
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
@@ -39,7 +40,7 @@ fn on_a_clock_of_its_own(name: &str) {
             return not_checked(STEPS, format_args!("there is no cc here: {error}"));
         }
     }
-    passes(alone(&format!("system_clock::{name}")).env("LD_PRELOAD", &library));
+    passes(command_of(name).env("LD_PRELOAD", &library));
     std::fs::remove_file(library).expect("it was written");
 }
 
@@ -134,12 +135,7 @@ fn ends_in_time(mut sleep: Sleep) {
 
 #[test]
 fn a_driver_survives_a_clock_that_steps_and_stands_still() {
-    on_a_clock_of_its_own("child_sees_the_clock_step");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_sees_the_clock_step() {
+    alone!(on_a_clock_of_its_own);
     let Some(clock) = SystemClock::preloaded() else {
         return not_checked(STEPS, "the clock is not the one preloaded");
     };
@@ -194,12 +190,7 @@ fn child_sees_the_clock_step() {
 
 #[test]
 fn a_timer_whose_thread_is_held_as_it_is_made_tells_deadlines_to_the_nanosecond() {
-    on_a_clock_of_its_own("child_is_held_as_it_makes_a_timer");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_is_held_as_it_makes_a_timer() {
+    alone!(on_a_clock_of_its_own);
     let Some(clock) = SystemClock::preloaded() else {
         return not_checked(STEPS, "the clock is not the one preloaded");
     };
@@ -247,12 +238,7 @@ fn tells_deadlines_to_the_nanosecond(
 
 #[test]
 fn a_wall_sleep_whose_thread_is_held_as_it_aims_is_woken_at_its_target_and_not_before() {
-    on_a_clock_of_its_own("child_is_held_as_it_aims_at_a_wall_time");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_is_held_as_it_aims_at_a_wall_time() {
+    alone!(on_a_clock_of_its_own);
     let Some(clock) = SystemClock::preloaded() else {
         return not_checked(STEPS, "the clock is not the one preloaded");
     };
@@ -280,12 +266,7 @@ fn child_is_held_as_it_aims_at_a_wall_time() {
 
 #[test]
 fn a_spin_ends_at_its_deadline_and_where_its_clock_stands_still() {
-    on_a_clock_of_its_own("child_spins_on_a_clock");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_spins_on_a_clock() {
+    alone!(on_a_clock_of_its_own);
     let Some(clock) = SystemClock::preloaded() else {
         return not_checked(STEPS, "the clock is not the one preloaded");
     };

@@ -365,12 +365,6 @@ fn a_timer_that_counts_suspend_is_never_early_either() {
     assert!(SystemTime::now() >= target);
 }
 
-/// Runs the ignored test `name` of this binary in a process of its own, with `environment`.
-#[cfg(unix)]
-fn in_a_process_of_its_own(name: &str, environment: &[(&str, &std::path::Path)]) {
-    passes(alone(&format!("wall::{name}")).envs(environment.iter().copied()));
-}
-
 /// Tests in processes whose clocks are shifted by `clock_shim.c`, which stands in for the kernel.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod shifted {
@@ -410,7 +404,7 @@ mod shifted {
 
     fn with_shifted_clocks(name: &str) {
         if let Some(shim) = shim() {
-            in_a_process_of_its_own(&format!("shifted::{name}"), &[("LD_PRELOAD", shim)]);
+            passes(command_of(name).env("LD_PRELOAD", shim));
         }
     }
 
@@ -493,12 +487,7 @@ mod shifted {
 
     #[test]
     fn a_step_of_the_systems_clock_is_followed_at_once() {
-        with_shifted_clocks("child_steps_the_wall");
-    }
-
-    #[test]
-    #[ignore = "run by the test above, in a process of its own"]
-    fn child_steps_the_wall() {
+        alone!(with_shifted_clocks);
         let shim = Shim::loaded();
         let (start, wall) = (Instant::now(), SystemTime::now());
         let mut sleep = tourbillon::wall::sleep_until_wall(wall + 2 * DAY);
@@ -523,12 +512,7 @@ mod shifted {
 
     #[test]
     fn a_resume_is_noticed_by_sleeps_on_either_clock() {
-        with_shifted_clocks("child_resumes");
-    }
-
-    #[test]
-    #[ignore = "run by the test above, in a process of its own"]
-    fn child_resumes() {
+        alone!(with_shifted_clocks);
         let shim = Shim::loaded();
         let timer = Timer::builder().clock(ClockKind::Boottime).build().expect("Linux has it");
         let (waker, told) = telling();
@@ -554,12 +538,7 @@ mod shifted {
 
     #[test]
     fn a_step_without_a_notice_is_seen_by_the_next_recheck() {
-        with_shifted_clocks("child_misses_notices");
-    }
-
-    #[test]
-    #[ignore = "run by the test above, in a process of its own"]
-    fn child_misses_notices() {
+        alone!(with_shifted_clocks);
         let shim = Shim::loaded();
         let wall = SystemTime::now();
         let (mut sleep, counter) = waiting(&Timer::global(), 2 * DAY);
@@ -594,12 +573,7 @@ mod shifted {
 
     #[test]
     fn the_clocks_are_compared_only_while_a_wall_sleep_waits() {
-        with_shifted_clocks("child_waits_for_no_wall");
-    }
-
-    #[test]
-    #[ignore = "run by the test above, in a process of its own"]
-    fn child_waits_for_no_wall() {
+        alone!(with_shifted_clocks);
         let shim = Shim::loaded();
         // Its driver has the watcher tell it of resumes.
         let timer = Timer::builder().clock(ClockKind::Boottime).build().expect("Linux has it");
@@ -626,12 +600,7 @@ mod shifted {
 
     #[test]
     fn a_wall_clock_that_falls_behind_is_waited_for() {
-        with_shifted_clocks("child_falls_behind");
-    }
-
-    #[test]
-    #[ignore = "run by the test above, in a process of its own"]
-    fn child_falls_behind() {
+        alone!(with_shifted_clocks);
         let shim = Shim::loaded();
         let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("good options");
         let (mut sleep, counter) = waiting(&timer, HOUR);
@@ -651,12 +620,7 @@ mod shifted {
 
     #[test]
     fn where_nobody_tells_of_steps_the_clock_is_looked_at_every_half_minute() {
-        with_shifted_clocks("child_is_told_of_nothing");
-    }
-
-    #[test]
-    #[ignore = "run by the test above, in a process of its own"]
-    fn child_is_told_of_nothing() {
+        alone!(with_shifted_clocks);
         let shim = Shim::loaded();
         shim.refuse(true);
         let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("good options");
@@ -709,12 +673,8 @@ mod shifted {
 
     #[test]
     fn after_fork_the_child_is_told_too() {
-        with_shifted_clocks("child_forks");
-    }
+        alone!(with_shifted_clocks);
 
-    #[test]
-    #[ignore = "run by the test above, in a process of its own"]
-    fn child_forks() {
         fn in_child(mut inherited: WallSleep, shim: &Shim) {
             let (waker, told) = telling();
             assert!(poll_with(&mut inherited, &waker).is_pending());
@@ -753,13 +713,8 @@ mod shifted {
 #[cfg(target_os = "linux")]
 #[test]
 fn between_two_rechecks_nothing_wakes() {
-    in_a_process_of_its_own("child_rests", &[]);
-}
+    alone!();
 
-#[cfg(target_os = "linux")]
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_rests() {
     /// Counts how often the threads of that name have gone to sleep; `None` if there are none.
     fn rests(name: &str) -> Option<u64> {
         let tasks = std::fs::read_dir("/proc/self/task").expect("procfs is there");

@@ -12,12 +12,8 @@ const PANICKED: libc::c_int = 101 << 8;
 
 #[test]
 fn a_child_that_returns_on_a_thread_of_ours_ends() {
-    in_a_process_of_its_own("fork::foreign::child_forks_on_a_driver_thread");
-}
+    alone!();
 
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_forks_on_a_driver_thread() {
     /// A function that forks once, and tells the child's number.
     fn forking(tell: Sender<libc::pid_t>, in_child: impl Fn() + Send) -> impl FnMut() + Send {
         let mut tell = Some(tell);
@@ -78,12 +74,7 @@ fn child_forks_on_a_driver_thread() {
 
 #[test]
 fn a_child_that_returns_within_a_turn_goes_on_in_its_loop() {
-    in_a_process_of_its_own("fork::foreign::child_forks_within_a_turn");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_forks_within_a_turn() {
+    alone!();
     for budget in [None, Some(Budget::Until(std::time::Instant::now()))] {
         let builder = Timer::builder().shards(1);
         let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
@@ -136,12 +127,7 @@ fn child_forks_within_a_turn() {
 
 #[test]
 fn a_child_that_returns_within_a_move_of_a_clock_moves_it_on() {
-    in_a_process_of_its_own("fork::foreign::child_forks_within_a_move");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_forks_within_a_move() {
+    alone!();
     let (timer, clock) = virtual_timer();
     let start = clock.now();
     let is_child = Arc::new(AtomicBool::new(false));

@@ -22,12 +22,7 @@ fn holds(clock: &VirtualClock) -> String {
 
 #[test]
 fn a_sleep_and_an_interval_of_its_parent_call_a_function_of_the_child() {
-    in_a_process_of_its_own("fork::inherited::child_calls_by_inherited_timers");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_calls_by_inherited_timers() {
+    alone!();
     let own = started(Timer::builder());
     Timer::global().start().expect("a thread can be started");
     eventually("the driver parks", || is_parked(&Timer::global()));
@@ -49,12 +44,7 @@ fn child_calls_by_inherited_timers() {
 
 #[test]
 fn a_child_starts_threads_of_its_own() {
-    in_a_process_of_its_own("fork::inherited::child_starts_threads");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_starts_threads() {
+    alone!();
     let own = Timer::builder().build().expect("the options are valid");
     let timers = [own, Timer::global()];
     let status = status_of_a_child(|| {
@@ -68,12 +58,7 @@ fn child_starts_threads() {
 
 #[test]
 fn a_child_does_not_wait_for_a_call_of_its_parents() {
-    in_a_process_of_its_own("fork::inherited::child_cancels_what_its_parent_calls");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_cancels_what_its_parent_calls() {
+    alone!();
     let timer = started(Timer::builder());
     let (blocking, blocked) = channel();
     let (release, released) = channel::<()>();
@@ -95,12 +80,7 @@ fn child_cancels_what_its_parent_calls() {
 
 #[test]
 fn a_child_has_the_tolerance_that_its_parents_timer_has() {
-    in_a_process_of_its_own("fork::inherited::child_is_tolerant");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_is_tolerant() {
+    alone!();
     let fixed = Timer::builder().tolerance(SECOND).build().expect("the options are valid");
     let share = tourbillon::timer::Tolerance::percent_of_delay(10, SECOND);
     let share = Timer::builder().tolerance(share).build().expect("the options are valid");
@@ -222,12 +202,7 @@ impl WithOptions {
 
 #[test]
 fn a_child_and_its_child_have_each_option_of_a_timer_and_nothing_of_its_past() {
-    in_a_process_of_its_own("fork::inherited::child_has_all_options");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_has_all_options() {
+    alone!();
     for mut parents in WithOptions::all() {
         parents.call();
         let status = status_of_a_child(move || {
@@ -247,13 +222,8 @@ fn child_has_all_options() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_last_handle_of_a_child_of_a_child_ends_its_thread() {
-    in_a_process_of_its_own("fork::inherited::child_of_a_child_drops_a_handle");
-}
+    alone!();
 
-#[cfg(target_os = "linux")]
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_of_a_child_drops_a_handle() {
     fn armed(timer: &Timer) -> tourbillon::Sleep {
         let mut sleep = timer.sleep(3600 * SECOND);
         assert!(poll(&mut sleep).is_pending());
@@ -279,12 +249,7 @@ fn child_of_a_child_drops_a_handle() {
 
 #[test]
 fn a_child_has_no_hold_of_its_parents_and_ends_none() {
-    in_a_process_of_its_own("fork::inherited::child_drops_an_inherited_hold");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_drops_an_inherited_hold() {
+    alone!();
     let (timer, clock) = virtual_timer();
     let hold = clock.hold();
     let (first, second) = (clock.clone(), timer.clone());
@@ -301,12 +266,7 @@ fn child_drops_an_inherited_hold() {
 
 #[test]
 fn a_child_polls_a_tracked_future_that_another_thread_was_waking() {
-    in_a_process_of_its_own("fork::inherited::child_polls_a_tracked_future");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_polls_a_tracked_future() {
+    alone!();
     let (timer, clock) = virtual_timer();
     let (kept, done) = (Arc::default(), Arc::default());
     let mut tracked = clock.track(waiting(&kept, &done));
@@ -348,12 +308,8 @@ fn child_polls_a_tracked_future() {
 /// A thread of the child forks while another makes the first use of an inherited thing.
 #[test]
 fn a_child_of_a_child_has_timers_too() {
-    in_a_process_of_its_own("fork::inherited::child_forks_in_turn");
-}
+    alone!();
 
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_forks_in_turn() {
     fn in_grandchild(timers: &[Timer; 2], clock: &VirtualClock, by_clock: &Timer) {
         for timer in timers {
             assert_eq!(timer.stats().pending, 0);

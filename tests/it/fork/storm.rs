@@ -41,12 +41,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn children_forked_in_a_storm_have_timers() {
-    in_a_process_of_its_own("fork::storm::child_storms");
-}
-
-#[test]
-#[ignore = "run by the test above, in a process of its own"]
-fn child_storms() {
+    alone!();
     let rounds = std::env::var("TOURBILLON_FORKS")
         .map_or(20, |rounds| rounds.parse().expect("a number of rounds"));
     let failed: Vec<_> = (1..=rounds)
