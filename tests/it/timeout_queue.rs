@@ -3,7 +3,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -113,33 +112,6 @@ fn the_sleep_is_left_alone_until_it_ends() {
 }
 
 #[test]
-fn a_task_that_was_told_of_the_end_is_woken_by_the_next_push() {
-    let (mut queue, clock) = virtual_queue(SECOND);
-    let counter = Counter::new();
-    assert!(matches!(poll_next(&mut queue, &Waker::from(counter.clone())), Poll::Ready(None)));
-    queue.push(1);
-    queue.push(2);
-    assert_eq!(counter.wakes(), 1);
-    assert_eq!(clock.block_on(queue.next()).map(|expired| expired.into_inner()), Some(1));
-    assert_eq!(clock.block_on(queue.next()).map(|expired| expired.into_inner()), Some(2));
-    assert!(clock.block_on(queue.next()).is_none());
-    assert_eq!(clock.pending(), 0);
-}
-
-#[test]
-fn removing_the_last_entry_wakes_for_the_end_and_removing_another_does_not() {
-    let (mut queue, clock) = virtual_queue(SECOND);
-    let keys = [1, 2, 3].map(|n| queue.push(n));
-    let counter = wait(&mut queue);
-    assert_eq!(queue.remove(&keys[1]).into_inner(), 2);
-    assert_eq!(queue.remove(&keys[0]).into_inner(), 1);
-    assert_eq!((counter.wakes(), queue.peek()), (0, Some(keys[2])));
-    assert_eq!(queue.remove(&keys[2]).deadline(), clock.now() + SECOND);
-    assert_eq!(counter.wakes(), 1);
-    assert!(matches!(poll_next(&mut queue, Waker::noop()), Poll::Ready(None)));
-}
-
-#[test]
 fn a_stale_key_is_nobody_elses() {
     let (mut queue, _clock) = virtual_queue(SECOND);
     let stale = queue.push(1);
@@ -157,36 +129,6 @@ fn a_stale_key_is_nobody_elses() {
     }
     *queue.get_mut(&key).expect("it is there") += 1;
     assert_eq!(queue.get(&key), Some(&3));
-}
-
-#[test]
-fn shrinking_gives_back_room_and_keeps_keys() {
-    let (mut queue, _clock) = virtual_queue(SECOND);
-    queue.reserve(1_000);
-    let keys: Vec<_> = (0..1_000).map(|n| queue.push(n)).collect();
-    assert!(keys[8..].iter().all(|key| queue.try_remove(key).is_some()));
-    assert!(queue.capacity() >= 1_000);
-    queue.shrink_to_fit();
-    assert!(queue.capacity() < 100);
-    assert!(keys[..8].iter().zip(0..).all(|(key, n)| queue.get(key) == Some(&n)));
-}
-
-#[test]
-fn values_are_dropped_though_one_of_the_drops_panics() {
-    let count = Arc::new(AtomicUsize::new(0));
-    let value = |panics| Dropped { count: count.clone(), panics };
-    let (mut queue, clock) = virtual_queue(SECOND);
-    for panics in [false, true, false] {
-        queue.push(value(panics));
-    }
-    catch_unwind(AssertUnwindSafe(|| queue.clear())).expect_err("a drop panics");
-    assert_eq!((count.load(Ordering::SeqCst), queue.len(), queue.peek()), (3, 0, None));
-    queue.push(value(false));
-    clock.advance(SECOND);
-    drop(next(&mut queue));
-    queue.push(value(false));
-    drop(queue);
-    assert_eq!(count.load(Ordering::SeqCst), 5);
 }
 
 #[test]
