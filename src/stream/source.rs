@@ -122,3 +122,14 @@ macro_rules! source_methods {
         }
     };
 }
+
+/// Makes an adapter with the field `source` a stream that tells its end.
+macro_rules! ends_with_its_source {
+    ($adapter:ident) => {
+        impl<S: Stream> futures_core::FusedStream for $adapter<S> {
+            fn is_terminated(&self) -> bool {
+                self.source.has_ended()
+            }
+        }
+    };
+}

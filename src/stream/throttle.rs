@@ -5,7 +5,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
 
-use futures_core::{FusedStream, Stream};
+use futures_core::Stream;
 use pin_project_lite::pin_project;
 
 use super::source::Source;
@@ -50,8 +50,4 @@ impl<S: Stream> Stream for Throttle<S> {
     }
 }
 
-impl<S: Stream> FusedStream for Throttle<S> {
-    fn is_terminated(&self) -> bool {
-        self.source.has_ended()
-    }
-}
+ends_with_its_source!(Throttle);

@@ -4,7 +4,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
 
-use futures_core::{FusedStream, Stream};
+use futures_core::Stream;
 use pin_project_lite::pin_project;
 
 use super::source::{PollBudget, Source};
@@ -55,8 +55,4 @@ impl<S: Stream> Stream for ThrottleFirst<S> {
     }
 }
 
-impl<S: Stream> FusedStream for ThrottleFirst<S> {
-    fn is_terminated(&self) -> bool {
-        self.source.has_ended()
-    }
-}
+ends_with_its_source!(ThrottleFirst);

@@ -3,7 +3,7 @@
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 
-use futures_core::{FusedStream, Stream};
+use futures_core::Stream;
 use pin_project_lite::pin_project;
 
 use super::source::Source;
@@ -51,8 +51,4 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
     }
 }
 
-impl<S: Stream> FusedStream for TimeoutRepeating<S> {
-    fn is_terminated(&self) -> bool {
-        self.source.has_ended()
-    }
-}
+ends_with_its_source!(TimeoutRepeating);
