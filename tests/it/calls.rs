@@ -11,7 +11,6 @@ use tourbillon::{Sleep, Timer};
 use crate::support::*;
 
 const MICROSECOND: Duration = Duration::from_micros(1);
-const NANOSECOND: Duration = Duration::from_nanos(1);
 
 /// A waker that takes so long by the clock that it is given.
 fn taking(span: Duration, clock: &VirtualClock) -> Waker {

@@ -16,27 +16,9 @@ use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
 
-const NANOSECOND: Duration = Duration::from_nanos(1);
-
 fn virtual_queue<T>() -> (DelayQueue<T>, VirtualClock) {
     let (timer, clock) = virtual_timer();
     (DelayQueue::with_timer(&timer), clock)
-}
-
-/// The next value. It is due, so the waker is not to be used.
-fn next<T>(queue: &mut DelayQueue<T>) -> T {
-    match poll_next(queue, Waker::noop()) {
-        Poll::Ready(Some(expired)) => expired.into_inner(),
-        Poll::Ready(None) => panic!("the queue is empty"),
-        Poll::Pending => panic!("nothing is due"),
-    }
-}
-
-/// Polls, and expects to have to wait for an entry; counts wake-ups from then on.
-fn wait<T>(queue: &mut DelayQueue<T>) -> Arc<Counter> {
-    let counter = Counter::new();
-    assert!(poll_next(queue, &Waker::from(counter.clone())).is_pending());
-    counter
 }
 
 #[test]

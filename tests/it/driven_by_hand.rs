@@ -443,7 +443,7 @@ fn the_wait_is_what_is_left_and_not_what_was_left_at_the_turn() {
 }
 
 #[cfg(target_os = "linux")]
-mod descriptor {
+pub(crate) mod descriptor {
     use std::os::fd::{AsFd, AsRawFd};
     use std::sync::atomic::AtomicBool;
 
@@ -460,7 +460,7 @@ mod descriptor {
         poll_fds(&mut fds, limit.as_ref()).expect("it is open") == 1
     }
 
-    fn is_readable(descriptor: impl AsFd) -> bool {
+    pub(crate) fn is_readable(descriptor: impl AsFd) -> bool {
         readable(descriptor, Some(Duration::ZERO))
     }
 

@@ -278,15 +278,9 @@ fn after_fork_the_thread_ends_wherever_the_last_handle_went() {
 fn after_fork_the_child_leaves_the_descriptor_of_its_parents_driver_alone() {
     alone!();
 
-    use std::os::fd::{AsFd, AsRawFd};
+    use std::os::fd::AsRawFd;
 
-    use rustix::event::{PollFd, PollFlags, poll as poll_fds};
-    use rustix::time::Timespec;
-
-    fn is_readable(descriptor: impl AsFd) -> bool {
-        let mut fds = [PollFd::new(&descriptor, PollFlags::IN)];
-        poll_fds(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).expect("it is open") == 1
-    }
+    use crate::driven_by_hand::descriptor::is_readable;
 
     let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
     let parents = driver.turn_fd().expect("there is one");

@@ -10,8 +10,6 @@ use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
 
-const NANOSECOND: Duration = Duration::from_nanos(1);
-
 /// The spin ends, and not before its deadline.
 fn ends_in_time(mut spin: SpinLast) {
     pollster::block_on(&mut spin);

@@ -74,12 +74,8 @@ fn trace_to_end<S: FusedStream>(clock: &VirtualClock, stream: S) -> Trace<S::Ite
     result
 }
 
-fn next_with<S: Stream + Unpin>(stream: &mut S, waker: &Waker) -> Poll<Option<S::Item>> {
-    Pin::new(stream).poll_next(&mut Context::from_waker(waker))
-}
-
 fn next<S: Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
-    next_with(stream, Waker::noop())
+    poll_next(stream, Waker::noop())
 }
 
 fn is_item<T: PartialEq + Debug>(poll: Poll<Option<T>>, item: T) {

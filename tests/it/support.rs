@@ -16,9 +16,12 @@ use std::time::{Duration, Instant};
 
 use futures::Stream;
 use tourbillon::callback::Callback;
+use tourbillon::queue::Expired;
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{MissedTickBehavior, Sleep, Timer};
 pub(crate) use wakers::*;
+
+pub(crate) const NANOSECOND: Duration = Duration::from_nanos(1);
 
 /// The least by which two times of the wall clock differ.
 pub(crate) const WALL_GRAIN: Duration = Duration::from_nanos(if cfg!(windows) { 100 } else { 1 });
@@ -63,6 +66,22 @@ pub(crate) fn telling() -> (Waker, Receiver<Instant>) {
 /// Polls a stream with `waker`.
 pub(crate) fn poll_next<S: Stream + Unpin>(stream: &mut S, waker: &Waker) -> Poll<Option<S::Item>> {
     Pin::new(stream).poll_next(&mut Context::from_waker(waker))
+}
+
+/// The next value of a queue. It is due, so the waker is not to be used.
+pub(crate) fn next<T>(queue: &mut (impl Stream<Item = Expired<T>> + Unpin)) -> T {
+    match poll_next(queue, Waker::noop()) {
+        Poll::Ready(Some(expired)) => expired.into_inner(),
+        Poll::Ready(None) => panic!("the queue is empty"),
+        Poll::Pending => panic!("nothing is due"),
+    }
+}
+
+/// Polls a queue, and expects to have to wait for an entry; counts wake-ups from then on.
+pub(crate) fn wait<T>(queue: &mut (impl Stream<Item = Expired<T>> + Unpin)) -> Arc<Counter> {
+    let counter = Counter::new();
+    assert!(poll_next(queue, &Waker::from(counter.clone())).is_pending());
+    counter
 }
 
 /// A value that counts its drops, and panics in the drop if asked to.

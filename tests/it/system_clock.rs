@@ -19,8 +19,6 @@ use crate::support::*;
 /// Name of this check, for [`not_checked`].
 const STEPS: &str = "steps of the system clock";
 
-const NANOSECOND: Duration = Duration::from_nanos(1);
-
 /// Runs a test with the clock in the place of the system's. Without a C compiler it fails, unless
 /// there is a list of unchecked things.
 fn on_a_clock_of_its_own(name: &str) {

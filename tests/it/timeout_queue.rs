@@ -2,8 +2,6 @@
 //! common behaviour of the two.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -12,25 +10,9 @@ use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
 
-const NANOSECOND: Duration = Duration::from_nanos(1);
-
 fn virtual_queue<T>(duration: Duration) -> (TimeoutQueue<T>, VirtualClock) {
     let (timer, clock) = virtual_timer();
     (TimeoutQueue::with_timer(duration, &timer), clock)
-}
-
-fn next<T>(queue: &mut TimeoutQueue<T>) -> T {
-    match poll_next(queue, Waker::noop()) {
-        Poll::Ready(Some(expired)) => expired.into_inner(),
-        Poll::Ready(None) => panic!("the queue is empty"),
-        Poll::Pending => panic!("nothing is due"),
-    }
-}
-
-fn wait<T>(queue: &mut TimeoutQueue<T>) -> Arc<Counter> {
-    let counter = Counter::new();
-    assert!(poll_next(queue, &Waker::from(counter.clone())).is_pending());
-    counter
 }
 
 #[test]

@@ -15,8 +15,6 @@ use tourbillon::{Sleep, Timer};
 
 use crate::support::*;
 
-const NANOSECOND: Duration = Duration::from_nanos(1);
-
 /// A timer whose sleeps have this tolerance.
 fn tolerant_timer(tolerance: impl Into<Tolerance>) -> (Timer, VirtualClock) {
     let clock = VirtualClock::new();

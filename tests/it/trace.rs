@@ -174,7 +174,6 @@ fn a_late_pass_is_one_event_however_many_it_fires() {
 #[test]
 fn it_takes_five_milliseconds_for_an_event_and_a_hundred_for_a_warning() {
     let (timer, clock) = virtual_timer();
-    const NANOSECOND: Duration = Duration::from_nanos(1);
     let event = |level, lateness| late(Parent::Callers, level, 1, lateness, Duration::ZERO);
     for (lateness, told) in [
         (ms(5) - NANOSECOND, None),

@@ -16,7 +16,6 @@ use crate::support::*;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
-const NANO: Duration = Duration::from_nanos(1);
 
 /// A sleep that ends so long from now, polled with a waker that counts.
 fn waiting(timer: &Timer, delay: Duration) -> (WallSleep, Arc<Counter>) {
@@ -33,10 +32,10 @@ fn it_completes_at_its_target_and_wakes_once() {
     let target = clock.wall_now() + HOUR;
     let mut sleep = timer.sleep_until_wall(target);
     assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
-    clock.advance(HOUR - NANO);
+    clock.advance(HOUR - NANOSECOND);
     assert_eq!(counter.wakes(), 0);
     assert!(poll(&mut timer.sleep_until_wall(target)).is_pending());
-    clock.advance(NANO);
+    clock.advance(NANOSECOND);
     assert_eq!((counter.wakes(), clock.wall_now()), (1, target));
     assert!(poll(&mut sleep).is_ready());
     assert_eq!((timer.stats().armed, timer.stats().pending), (2, 0));
@@ -59,14 +58,14 @@ fn steps_of_the_wall_are_followed_in_both_directions() {
         clock.set_wall(clock.wall_now() - 2 * step);
         assert_eq!(counter.wakes(), 2);
         assert!(poll_with(&mut sleep, &waker).is_pending());
-        clock.advance(3 * step - NANO);
+        clock.advance(3 * step - NANOSECOND);
         assert!(poll_with(&mut sleep, &waker).is_pending());
         assert_eq!(counter.wakes(), 2);
         // And forward, to the target.
         clock.set_wall(sleep.target());
         assert_eq!(counter.wakes(), 3);
         assert!(poll(&mut sleep).is_ready());
-        assert_eq!(clock.now() - start, 3 * step - NANO);
+        assert_eq!(clock.now() - start, 3 * step - NANOSECOND);
     }
 }
 
@@ -100,9 +99,9 @@ fn the_clock_can_jump_with_the_wall_left_where_it_is() {
     // The wheel has it as due; the wall has not.
     clock.advance(Duration::ZERO);
     assert!(poll(&mut sleep).is_pending());
-    clock.advance(HOUR - NANO);
+    clock.advance(HOUR - NANOSECOND);
     assert!(poll(&mut sleep).is_pending());
-    clock.advance(NANO);
+    clock.advance(NANOSECOND);
     assert!(poll(&mut sleep).is_ready());
 }
 
@@ -110,7 +109,7 @@ fn the_clock_can_jump_with_the_wall_left_where_it_is() {
 fn a_target_in_the_past_is_ready_at_once_and_arms_nothing() {
     let (timer, clock) = virtual_timer();
     let now = clock.wall_now();
-    for target in [now, now - NANO, UNIX_EPOCH, UNIX_EPOCH - 400 * DAY] {
+    for target in [now, now - NANOSECOND, UNIX_EPOCH, UNIX_EPOCH - 400 * DAY] {
         let mut sleep = timer.sleep_until_wall(target);
         assert!(sleep.is_elapsed() && !sleep.is_terminated());
         assert!(poll(&mut sleep).is_ready() && sleep.is_terminated());
@@ -161,8 +160,8 @@ fn an_hour_of_minutes_wakes_once_for_each() {
     for minute in 1..=60 {
         assert!(poll_with(&mut sleep, &waker).is_pending());
         // Nothing happens between one and the next.
-        assert_eq!(clock.advance(MINUTE - NANO), 0);
-        assert_eq!((clock.advance(NANO), counter.wakes()), (1, minute));
+        assert_eq!(clock.advance(MINUTE - NANOSECOND), 0);
+        assert_eq!((clock.advance(NANOSECOND), counter.wakes()), (1, minute));
         assert!(poll_with(&mut sleep, &waker).is_ready());
         sleep.reset(sleep.target() + MINUTE);
     }
@@ -355,7 +354,7 @@ fn the_real_one_is_never_early() {
 #[cfg(any(target_os = "linux", target_os = "macos", windows))]
 fn a_timer_that_counts_suspend_is_never_early_either() {
     let timer = Timer::builder().clock(ClockKind::Boottime).build().expect("there is such a clock");
-    for delay in [Duration::ZERO, NANO, ms(3), ms(300)] {
+    for delay in [Duration::ZERO, NANOSECOND, ms(3), ms(300)] {
         let deadline = timer.now() + delay;
         pollster::block_on(timer.sleep_until(deadline));
         assert!(timer.now() >= deadline);

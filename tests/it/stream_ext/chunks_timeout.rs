@@ -70,10 +70,10 @@ fn a_source_that_is_always_ready_cannot_hold_a_chunk_back() {
     let waker = Waker::from(counter.clone());
     let (source, taken) = endless();
     let mut chunks = source.on_timer(&timer).chunks_timeout(usize::MAX, ms(10)).into_stream();
-    assert!(next_with(&mut chunks, &waker).is_pending());
+    assert!(poll_next(&mut chunks, &waker).is_pending());
     assert_eq!((taken.get(), counter.wakes()), (32, 1));
     clock.advance(ms(10));
-    is_item(next_with(&mut chunks, &waker), (1..=64).collect());
+    is_item(poll_next(&mut chunks, &waker), (1..=64).collect());
 }
 
 #[test]
@@ -104,17 +104,17 @@ fn an_idle_one_is_woken_once_more_at_most() {
     let waker = Waker::from(counter.clone());
     let (sender, source) = unbounded();
     let mut chunks = source.on_timer(&timer).chunks_timeout(2, ms(10)).into_stream();
-    assert!(next_with(&mut chunks, &waker).is_pending());
+    assert!(poll_next(&mut chunks, &waker).is_pending());
     assert_eq!(clock.pending(), 0);
     sender.unbounded_send(1).unwrap();
-    assert!(next_with(&mut chunks, &waker).is_pending());
+    assert!(poll_next(&mut chunks, &waker).is_pending());
     sender.unbounded_send(2).unwrap();
-    is_item(next_with(&mut chunks, &waker), vec![1, 2]);
-    assert!(next_with(&mut chunks, &waker).is_pending());
+    is_item(poll_next(&mut chunks, &waker), vec![1, 2]);
+    assert!(poll_next(&mut chunks, &waker).is_pending());
     assert_eq!(counter.wakes(), 2);
     clock.advance(SECOND);
     assert_eq!(counter.wakes(), 3);
-    assert!(next_with(&mut chunks, &waker).is_pending());
+    assert!(poll_next(&mut chunks, &waker).is_pending());
     clock.advance(SECOND * 3600);
     assert_eq!((counter.wakes(), clock.pending()), (3, 0));
 }

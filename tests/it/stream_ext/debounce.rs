@@ -62,16 +62,16 @@ fn an_idle_one_has_nothing_armed_and_is_woken_once_an_item() {
     let waker = Waker::from(counter.clone());
     let (sender, source) = unbounded();
     let mut calm = source.on_timer(&timer).debounce(ms(10)).into_stream();
-    assert!(next_with(&mut calm, &waker).is_pending());
+    assert!(poll_next(&mut calm, &waker).is_pending());
     assert_eq!(clock.pending(), 0);
     sender.unbounded_send(1).unwrap();
     assert_eq!(counter.wakes(), 1);
-    assert!(next_with(&mut calm, &waker).is_pending());
+    assert!(poll_next(&mut calm, &waker).is_pending());
     assert_eq!((counter.wakes(), clock.pending()), (1, 1));
     clock.advance(ms(10));
     assert_eq!(counter.wakes(), 2);
-    is_item(next_with(&mut calm, &waker), 1);
-    assert!(next_with(&mut calm, &waker).is_pending());
+    is_item(poll_next(&mut calm, &waker), 1);
+    assert!(poll_next(&mut calm, &waker).is_pending());
     clock.advance(SECOND * 3600);
     assert_eq!((counter.wakes(), clock.pending()), (2, 0));
 }
@@ -82,7 +82,7 @@ fn a_source_that_is_always_ready_lets_other_tasks_run() {
     let counter = Counter::new();
     let (source, taken) = endless();
     let mut calm = source.on_timer(&timer).debounce(Duration::ZERO).into_stream();
-    assert!(next_with(&mut calm, &Waker::from(counter.clone())).is_pending());
+    assert!(poll_next(&mut calm, &Waker::from(counter.clone())).is_pending());
     assert_eq!((taken.get(), counter.wakes()), (32, 1));
 }
 

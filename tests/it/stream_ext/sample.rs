@@ -89,16 +89,16 @@ fn a_period_without_items_wakes_nobody() {
     let waker = Waker::from(counter.clone());
     let (sender, source) = unbounded();
     let mut samples = source.on_timer(&timer).sample(ms(10)).into_stream();
-    assert!(next_with(&mut samples, &waker).is_pending());
+    assert!(poll_next(&mut samples, &waker).is_pending());
     clock.advance(SECOND * 3600);
     assert_eq!((counter.wakes(), clock.pending()), (0, 0));
     clock.advance(ms(3));
     sender.unbounded_send(1).unwrap();
-    assert!(next_with(&mut samples, &waker).is_pending());
+    assert!(poll_next(&mut samples, &waker).is_pending());
     clock.advance(ms(7));
     assert_eq!(counter.wakes(), 2);
-    is_item(next_with(&mut samples, &waker), 1);
-    assert!(next_with(&mut samples, &waker).is_pending());
+    is_item(poll_next(&mut samples, &waker), 1);
+    assert!(poll_next(&mut samples, &waker).is_pending());
     clock.advance(SECOND * 3600);
     assert_eq!((counter.wakes(), clock.pending()), (2, 0));
 }
@@ -110,10 +110,10 @@ fn an_endless_source_that_is_always_ready_can_be_sampled() {
     let waker = Waker::from(counter.clone());
     let (source, taken) = endless();
     let mut samples = source.on_timer(&timer).sample(ms(10)).into_stream();
-    assert!(next_with(&mut samples, &waker).is_pending());
+    assert!(poll_next(&mut samples, &waker).is_pending());
     assert_eq!((taken.get(), counter.wakes()), (32, 1));
     clock.advance(ms(10));
-    is_item(next_with(&mut samples, &waker), 64);
+    is_item(poll_next(&mut samples, &waker), 64);
 }
 
 #[test]

@@ -48,16 +48,16 @@ fn a_pending_source_does_not_arm_the_pause_again() {
     let (sender, source) = unbounded();
     let mut slow = source.on_timer(&timer).throttle(ms(10)).into_stream();
     sender.unbounded_send(1).unwrap();
-    is_item(next_with(&mut slow, &waker), 1);
-    assert!(next_with(&mut slow, &waker).is_pending());
+    is_item(poll_next(&mut slow, &waker), 1);
+    assert!(poll_next(&mut slow, &waker).is_pending());
     clock.advance(ms(10));
     assert_eq!(counter.wakes(), 1);
-    assert!(next_with(&mut slow, &waker).is_pending());
+    assert!(poll_next(&mut slow, &waker).is_pending());
     clock.advance(SECOND);
     assert_eq!((counter.wakes(), clock.pending()), (1, 0));
     sender.unbounded_send(2).unwrap();
     assert_eq!(counter.wakes(), 2);
-    is_item(next_with(&mut slow, &waker), 2);
+    is_item(poll_next(&mut slow, &waker), 2);
 }
 
 #[test]

@@ -20,15 +20,15 @@ fn the_pause_runs_from_the_delivery_and_wakes_nobody() {
     let mut first = source.on_timer(&timer).throttle_first(ms(10)).into_stream();
     sender.unbounded_send(1).unwrap();
     clock.advance(ms(7));
-    is_item(next_with(&mut first, &waker), 1);
-    assert!(next_with(&mut first, &waker).is_pending());
+    is_item(poll_next(&mut first, &waker), 1);
+    assert!(poll_next(&mut first, &waker).is_pending());
     assert_eq!((clock.pending(), clock.advance(ms(10) - Duration::from_nanos(1))), (0, 0));
     sender.unbounded_send(2).unwrap();
-    assert!(next_with(&mut first, &waker).is_pending(), "dropped");
+    assert!(poll_next(&mut first, &waker).is_pending(), "dropped");
     // An item counts as come at the poll.
     sender.unbounded_send(3).unwrap();
     clock.advance(Duration::from_nanos(1));
-    is_item(next_with(&mut first, &waker), 3);
+    is_item(poll_next(&mut first, &waker), 3);
     assert_eq!(counter.wakes(), 2, "by the source alone");
 }
 
@@ -39,7 +39,7 @@ fn an_endless_source_that_is_always_ready_lets_other_tasks_run() {
     let (source, taken) = endless();
     let mut first = source.on_timer(&timer).throttle_first(ms(10)).into_stream();
     is_item(next(&mut first), 1);
-    assert!(next_with(&mut first, &Waker::from(counter.clone())).is_pending());
+    assert!(poll_next(&mut first, &Waker::from(counter.clone())).is_pending());
     assert_eq!((taken.get(), counter.wakes()), (1 + 32, 1));
     clock.advance(ms(10));
     is_item(next(&mut first), 1 + 32 + 1);

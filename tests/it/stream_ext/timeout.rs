@@ -66,11 +66,11 @@ fn while_it_waits_for_the_source_alone_nothing_is_armed() {
     let counter = Counter::new();
     let waker = Waker::from(counter.clone());
     let mut results = stream::pending::<()>().on_timer(&timer).timeout(ms(10)).into_stream();
-    assert!(next_with(&mut results, &waker).is_pending());
+    assert!(poll_next(&mut results, &waker).is_pending());
     clock.advance(ms(10));
     assert_eq!(counter.wakes(), 1);
-    assert!(next_with(&mut results, &waker).is_ready());
-    assert!(next_with(&mut results, &waker).is_pending());
+    assert!(poll_next(&mut results, &waker).is_ready());
+    assert!(poll_next(&mut results, &waker).is_pending());
     assert_eq!(clock.pending(), 0);
     clock.advance(SECOND * 3600);
     assert_eq!(counter.wakes(), 1);

@@ -57,10 +57,10 @@ fn it_is_woken_once_a_tick() {
     let ticks = timer.interval_at(timer.now() + ms(10), ms(10));
     let mut results = stream::pending::<()>().timeout_repeating(ticks);
     for wakes in 1..5 {
-        assert!(next_with(&mut results, &waker).is_pending());
+        assert!(poll_next(&mut results, &waker).is_pending());
         clock.advance(ms(10));
         assert_eq!(counter.wakes(), wakes);
-        assert!(next_with(&mut results, &waker).is_ready());
+        assert!(poll_next(&mut results, &waker).is_ready());
     }
 }
 
