@@ -134,35 +134,6 @@ fn cut(script: impl AsyncFnOnce(&Wire, &Timer)) -> (Option<Limit>, Duration, Wir
 }
 
 #[test]
-fn a_silent_client_is_cut_at_the_idle_limit_and_a_request_begins_it_anew() {
-    assert_eq!(cut(async |_, _| {}).1, Limit::Idle.span());
-    let (limit, after, wire) = cut(async |wire, timer| {
-        wire.take(usize::MAX);
-        for _ in 0..3 {
-            timer.sleep(ms(1400)).await;
-            wire.send(HELLO);
-        }
-    });
-    assert_eq!((limit, after), (Some(Limit::Idle), ms(3 * 1400) + Limit::Idle.span()));
-    assert_eq!(wire.answers("200"), 3);
-}
-
-#[test]
-fn the_header_limit_counts_from_the_first_byte_of_the_head() {
-    let (limit, after, wire) = cut(async |wire, timer| {
-        wire.take(usize::MAX);
-        wire.send(HELLO);
-        timer.sleep(ms(1400)).await;
-        for _ in 0..100 {
-            wire.send("x");
-            timer.sleep(ms(100)).await;
-        }
-    });
-    assert_eq!((limit, after), (Some(Limit::Header), ms(1400) + Limit::Header.span()));
-    assert_eq!(wire.answers("200"), 1);
-}
-
-#[test]
 fn a_head_that_begins_with_the_request_before_is_cut_at_the_header_limit() {
     let echo = "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 6\r\n\r\n1\r\n\r\n2";
     for (before, answers) in [(HELLO, 1), (echo, 1), (&format!("{HELLO}{echo}{HELLO}"), 3)] {

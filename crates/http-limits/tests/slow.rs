@@ -168,13 +168,16 @@ fn a_client_that_says_nothing_is_closed_when_idle_is_over() {
 
 #[test]
 fn a_head_that_trickles_in_is_limited_from_its_first_byte() {
-    let mut server = Server::new();
-    assert_eq!(server.after(span(Limit::Idle) - MOMENT), None);
-    for _ in 0..9 {
-        server.send(b"G");
-        assert_eq!(server.after(Duration::from_secs(1)), None);
+    for before in [HELLO, b""] {
+        let mut server = Server::new();
+        server.send(before);
+        assert_eq!(server.after(span(Limit::Idle) - MOMENT), None);
+        for _ in 0..9 {
+            server.send(b"G");
+            assert_eq!(server.after(Duration::from_secs(1)), None);
+        }
+        assert_eq!(server.after(Duration::from_secs(1)), Some(Some(Limit::Header)));
     }
-    assert_eq!(server.after(Duration::from_secs(1)), Some(Some(Limit::Header)));
 }
 
 #[test]
