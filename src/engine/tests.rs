@@ -66,29 +66,6 @@ fn a_thread_that_finds_its_shard_taken_in_a_row_moves_unless_the_driver_is_awake
     assert_eq!(arms(true, PATIENCE), 2, "and moves again");
 }
 
-#[test]
-fn a_clock_stops_at_the_deadlines_of_every_shard() {
-    for delays in [[1, 2], [2, 1]] {
-        let clock = VirtualClock::new();
-        let builder = Builder::default().virtual_clock(&clock).shards(2);
-        let timer = builder.build().expect("the options are valid");
-        let [mut at_home, mut beside] = delays.map(|n| timer.sleep(Duration::from_secs(n)));
-        assert!(poll(&mut at_home).is_pending());
-        {
-            let _held = timer.engine().shards.at(thread_index() % 2).lock();
-            assert!(poll(&mut beside).is_pending());
-        }
-        let mut deadlines = [at_home.deadline(), beside.deadline()];
-        deadlines.sort_unstable();
-        assert_eq!(timer.stats().shards_used, 2);
-        for deadline in deadlines {
-            assert_eq!(clock.next_deadline(), Some(deadline));
-            assert_eq!(clock.advance_to_next(), Some(deadline));
-        }
-        assert_eq!(clock.next_deadline(), None);
-    }
-}
-
 /// The alarm is set as a driver leaves it that oversleeps, and there is none.
 #[test]
 fn a_first_poll_trusts_a_parked_driver_if_the_sleep_was_made_with_a_delay() {
