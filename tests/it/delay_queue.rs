@@ -457,25 +457,6 @@ fn one_task_waits_while_another_thread_inserts() {
 }
 
 #[test]
-fn it_runs_on_any_executor() {
-    async fn use_queue() {
-        let start = Instant::now();
-        let mut queue = DelayQueue::with_capacity(2);
-        // In this order, because a loaded machine may get to the second when the first is due.
-        queue.insert(1, ms(2));
-        queue.insert(2, ms(4));
-        let order: Vec<_> = queue.by_ref().map(|expired| expired.into_inner()).collect().await;
-        assert_eq!(order, [1, 2]);
-        assert!(start.elapsed() >= ms(4));
-    }
-    pollster::block_on(use_queue());
-    smol::block_on(smol::spawn(use_queue()));
-    futures::executor::block_on(use_queue());
-    let tokio = tokio::runtime::Builder::new_current_thread().build().expect("it needs no drivers");
-    tokio.block_on(async { tokio::spawn(use_queue()).await.expect("it does not panic") });
-}
-
-#[test]
 fn it_goes_wherever_its_values_go() {
     fn everywhere<T: Send + Sync + Unpin + std::fmt::Debug + 'static>(_: T) {}
     fn anyhow<T: Unpin + std::fmt::Debug>(_: T) {}
