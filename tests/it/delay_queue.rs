@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
+use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -387,10 +387,7 @@ fn a_waker_that_panics_leaves_the_queue_as_it_was() {
 
 #[test]
 fn a_waker_that_cannot_be_cloned_loses_nothing() {
-    const VTABLE: RawWakerVTable =
-        RawWakerVTable::new(|_| panic!("a clone that panics"), |_| {}, |_| {}, |_| {});
-    // SAFETY: no function of the table uses the pointer; all may be called from any thread.
-    let hostile = unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) };
+    let hostile = hostile(&CLONE_PANICS);
     let (mut queue, clock) = virtual_queue();
     let poll = |queue: &mut DelayQueue<i32>| {
         catch_unwind(AssertUnwindSafe(|| poll_next(queue, &hostile).is_ready()))

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
 use futures::Stream;
@@ -14,39 +14,10 @@ use tourbillon::{Sleep, StreamExt as _, Timer};
 
 use crate::support::{self, *};
 
-/// A waker that panics in the functions named.
-struct Hostile {
-    clone: bool,
-    wake: bool,
-    drop: bool,
-}
-
-fn hostile(kind: &'static Hostile) -> Waker {
-    fn behaviour(data: *const ()) -> &'static Hostile {
-        // SAFETY: the data of these wakers is a `&'static Hostile`.
-        unsafe { &*data.cast::<Hostile>() }
-    }
-    static VTABLE: RawWakerVTable = RawWakerVTable::new(
-        |data| {
-            assert!(!behaviour(data).clone, "clone panics, as the test wants it");
-            RawWaker::new(data, &VTABLE)
-        },
-        |data| assert!(!behaviour(data).wake, "wake panics, as the test wants it"),
-        |data| assert!(!behaviour(data).wake, "wake panics, as the test wants it"),
-        |data| assert!(!behaviour(data).drop, "drop panics, as the test wants it"),
-    );
-    // SAFETY: the functions neither own nor free anything, so any number of calls is in order.
-    unsafe { Waker::from_raw(RawWaker::new(std::ptr::from_ref(kind).cast(), &VTABLE)) }
-}
-
 fn forget_poll(sleep: &mut Sleep, waker: Waker) {
     assert!(poll_with(sleep, &waker).is_pending());
     std::mem::forget(waker);
 }
-
-static WAKE_PANICS: Hostile = Hostile { clone: false, wake: true, drop: false };
-static CLONE_PANICS: Hostile = Hostile { clone: true, wake: false, drop: false };
-static DROP_PANICS: Hostile = Hostile { clone: false, wake: false, drop: true };
 
 #[test]
 fn a_waker_that_panics_in_wake_harms_no_other_timer() {

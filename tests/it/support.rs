@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
 
 use futures::Stream;
@@ -83,6 +83,35 @@ pub(crate) fn wait<T>(queue: &mut (impl Stream<Item = Expired<T>> + Unpin)) -> A
     assert!(poll_next(queue, &Waker::from(counter.clone())).is_pending());
     counter
 }
+
+/// A waker that panics in the functions named.
+pub(crate) struct Hostile {
+    clone: bool,
+    wake: bool,
+    drop: bool,
+}
+
+pub(crate) fn hostile(kind: &'static Hostile) -> Waker {
+    fn behaviour(data: *const ()) -> &'static Hostile {
+        // SAFETY: the data of these wakers is a `&'static Hostile`.
+        unsafe { &*data.cast::<Hostile>() }
+    }
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(
+        |data| {
+            assert!(!behaviour(data).clone, "clone panics, as the test wants it");
+            RawWaker::new(data, &VTABLE)
+        },
+        |data| assert!(!behaviour(data).wake, "wake panics, as the test wants it"),
+        |data| assert!(!behaviour(data).wake, "wake panics, as the test wants it"),
+        |data| assert!(!behaviour(data).drop, "drop panics, as the test wants it"),
+    );
+    // SAFETY: the functions neither own nor free anything, so any number of calls is in order.
+    unsafe { Waker::from_raw(RawWaker::new(std::ptr::from_ref(kind).cast(), &VTABLE)) }
+}
+
+pub(crate) static WAKE_PANICS: Hostile = Hostile { clone: false, wake: true, drop: false };
+pub(crate) static CLONE_PANICS: Hostile = Hostile { clone: true, wake: false, drop: false };
+pub(crate) static DROP_PANICS: Hostile = Hostile { clone: false, wake: false, drop: true };
 
 /// A value that counts its drops, and panics in the drop if asked to.
 #[derive(Debug)]

@@ -308,16 +308,7 @@ fn a_waker_that_panics_at_a_step_harms_nobody_and_is_counted() {
 
 #[test]
 fn a_waker_that_panics_in_clone_leaves_the_sleep_as_it_was() {
-    use std::task::{RawWaker, RawWakerVTable};
-
-    static VTABLE: RawWakerVTable = RawWakerVTable::new(
-        |_| panic!("clone panics, as the test wants it"),
-        |_| {},
-        |_| {},
-        |_| {},
-    );
-    // SAFETY: the functions neither own nor free anything.
-    let bad = unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) };
+    let bad = hostile(&CLONE_PANICS);
     let (timer, clock) = virtual_timer();
     let (mut sleep, counter) = waiting(&timer, HOUR);
     assert!(catch_unwind(AssertUnwindSafe(|| poll_with(&mut sleep, &bad))).is_err());
