@@ -7,9 +7,6 @@ use std::thread;
 
 use tourbillon::Timer;
 use tourbillon::time::{Duration, Instant};
-use tourbillon::virtual_time::VirtualClock;
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 fn poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
@@ -34,16 +31,4 @@ fn a_loop_turns_the_timers_of_all_others_and_none_is_early() {
     }
     let now = Instant::now();
     assert!(sleeps.iter().all(|sleep| sleep.deadline() <= now));
-}
-
-#[test]
-fn virtual_time_passes_at_once() {
-    let clock = VirtualClock::new();
-    let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
-    let start = clock.now();
-    clock.block_on(timer.timeout(HOUR, std::future::pending::<()>())).expect_err("it never comes");
-    let mut interval = timer.interval(HOUR);
-    clock.block_on(interval.tick());
-    clock.block_on(interval.tick());
-    assert_eq!(clock.now() - start, 2 * HOUR);
 }
