@@ -20,14 +20,3 @@ fn timeout_at_is_the_function_as_a_method() {
     assert_eq!(pollster::block_on(async { 7 }.timeout_at(past)), Ok(7));
     assert!(pollster::block_on(pending::<()>().timeout_at(past)).is_err());
 }
-
-#[test]
-fn a_timer_limits_futures_by_its_own_clock() {
-    let (timer, clock) = virtual_timer();
-    let start = clock.now();
-    assert!(clock.block_on(timer.timeout(SECOND, pending::<()>())).is_err());
-    assert!(clock.block_on(timer.timeout_at(start + 3 * SECOND, pending::<()>())).is_err());
-    assert_eq!(clock.now(), start + 3 * SECOND);
-    assert_eq!(clock.block_on(timer.timeout(Duration::ZERO, async { 7 })), Ok(7));
-    assert_eq!(clock.block_on(timer.timeout_at(start, async { 7 })), Ok(7));
-}
