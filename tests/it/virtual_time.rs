@@ -147,17 +147,6 @@ fn advance_to_next_goes_from_deadline_to_deadline() {
 }
 
 #[test]
-fn two_clocks_know_nothing_of_each_other() {
-    let (one, one_clock) = virtual_timer();
-    let (two, two_clock) = virtual_timer();
-    let (mut a, mut b) = (one.sleep(SECOND), two.sleep(SECOND));
-    assert!(poll(&mut a).is_pending() && poll(&mut b).is_pending());
-    one_clock.advance(SECOND);
-    assert!(poll(&mut a).is_ready() && poll(&mut b).is_pending());
-    assert_eq!(two_clock.pending(), 1);
-}
-
-#[test]
 fn a_clock_belongs_to_one_timer() {
     let (_timer, clock) = virtual_timer();
     let error = Timer::builder().virtual_clock(&clock).build().expect_err("it is taken");
