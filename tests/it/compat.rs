@@ -5,7 +5,6 @@
 use std::fmt::Debug;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::mpsc::{Receiver, RecvError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::*;
@@ -255,13 +254,6 @@ fn nothing_and_the_longest_delay_are_no_trouble<D: Delay>() {
 #[test]
 fn a_delay_of_nothing_is_ready_at_the_first_poll() {
     assert!(poll(&mut tourbillon::compat::Delay::new(Duration::ZERO)).is_ready());
-}
-
-#[test]
-fn a_delay_is_ready_by_the_clock_whatever_the_driver_does() {
-    let mut delay = tourbillon::compat::Delay::new(SHORT);
-    thread::sleep(SHORT);
-    assert!(poll(&mut delay).is_ready());
 }
 
 #[test]
