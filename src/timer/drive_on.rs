@@ -41,8 +41,8 @@ impl Timer {
     /// that waits in the reactor: a callback that blocks holds up the runtime's sockets.
     ///
     /// Like the runtime's own, no timer fires while that thread is held by a task, or while nothing
-    /// runs the runtime. A sleep that is polled meanwhile reads the clock, and finds that its
-    /// deadline has passed.
+    /// runs the runtime: no other thread steps in. A sleep that is polled meanwhile reads the
+    /// clock, and finds that its deadline has passed.
     ///
     /// May be called at any time, also while timers are armed: a thread that runs ends first, and
     /// the call waits until it is gone. Once the function reports an error, because the runtime

@@ -247,7 +247,9 @@ fn in_own_process(test: &str) -> bool {
         .env("TOURBILLON_OWN_PROCESS", "1")
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}{stderr}");
     false
 }
 
