@@ -1,19 +1,24 @@
 //! A client of XTimer's routes against the service as a process, row by row of the table in the
 //! README. Each request is what XTimer's own client, in Go, writes to the connection.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+#[path = "support/http.rs"]
+mod http;
+#[path = "support/tourbillond.rs"]
+mod tourbillond_process;
+
+use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use http::read;
 use serde_json::{Value, json};
+use tourbillond_process::Tourbillond;
 
 const DEF: &str = "/api/timer/v1/def";
 
 /// The service, and a client with the one connection that it keeps.
 struct XTimer {
-    process: Child,
-    address: String,
+    service: Tourbillond,
     stream: BufReader<TcpStream>,
     _folder: tempfile::TempDir,
 }
@@ -21,23 +26,14 @@ struct XTimer {
 impl XTimer {
     fn start(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_tourbillond"))
-            .args(["--listen", "127.0.0.1:0"])
-            .args(flags)
-            .current_dir(&folder)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("http://").expect("it prints its URL").to_owned();
-        let stream = BufReader::new(TcpStream::connect(&address).unwrap());
-        Self { process, address, stream, _folder: folder }
+        let service = Tourbillond::start(folder.path(), flags);
+        let stream = BufReader::new(TcpStream::connect(&service.address).unwrap());
+        Self { service, stream, _folder: folder }
     }
 
     /// Sends a body as Go's `net/http` does, which names no content type by itself.
     fn send(&mut self, method: &str, path: &str, body: &str) -> (u16, Value) {
-        let (address, length) = (&self.address, body.len());
+        let (address, length) = (&self.service.address, body.len());
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: Go-http-client/1.1\r\n\
              Content-Length: {length}\r\nAccept-Encoding: gzip\r\n\r\n{body}"
@@ -61,7 +57,8 @@ impl XTimer {
     #[track_caller]
     fn done(&mut self, method: &str, path: &str, body: &Value) -> Value {
         let answer = self.call(method, path, body);
-        assert_eq!((&answer["code"], &answer["err"]), (&json!(0), &Value::Null), "{answer}");
+        let ends = ["code", "msg", "err"].map(|name| &answer[name]);
+        assert_eq!(ends, [&json!(0), &json!(""), &Value::Null], "{answer}");
         answer
     }
 
@@ -87,39 +84,9 @@ impl XTimer {
     }
 
     /// Sends to the service's own routes, as the page does.
-    fn own(&mut self, method: &str, key: &str, body: &Value) -> (u16, Value) {
-        let (address, body) = (&self.address, body.to_string());
-        let request = format!(
-            "{method} /v1/apps/default/schedules/{key} HTTP/1.1\r\nHost: {address}\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        self.stream.get_mut().write_all(request.as_bytes()).unwrap();
-        let (head, body) = read(&mut self.stream);
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(&body).unwrap())
+    fn own(&self, method: &str, key: &str, body: &Value) -> (u16, Value) {
+        self.service.call("", method, &format!("/v1/apps/default/schedules/{key}"), body)
     }
-}
-
-impl Drop for XTimer {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-    }
-}
-
-/// The head and the body of a request or an answer.
-fn read(stream: &mut BufReader<TcpStream>) -> (String, String) {
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
-    }
-    let length = |line: &str| {
-        let (name, value) = line.split_once(": ")?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.parse().unwrap())
-    };
-    let length: usize = head.lines().find_map(length).unwrap_or(0);
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).unwrap();
-    (head, String::from_utf8(body).unwrap())
 }
 
 /// Takes one callback, and answers it.
@@ -158,7 +125,7 @@ fn a_timer_is_made_shown_listed_switched_and_deleted() {
     shown["id"] = id.into();
     assert_eq!(xtimer.shown(id), shown);
     let listed = xtimer.get("/api/timer/v1/defs?app=default&pageIndex=1&pageSize=10");
-    assert_eq!((&listed["data"], &listed["total"]), (&json!([shown]), &json!(1)));
+    assert_eq!((&listed["data"], &listed["total"]), (&json!([&shown]), &json!(1)));
     let by_id = json!({ "id": id });
     xtimer.enable(id);
     assert_eq!(xtimer.shown(id)["status"], 2);
@@ -166,8 +133,12 @@ fn a_timer_is_made_shown_listed_switched_and_deleted() {
     assert_ne!(xtimer.call("POST", "/api/timer/v1/enable", &by_id)["err"], Value::Null);
     xtimer.done("POST", "/api/timer/v1/unable", &by_id);
     assert_ne!(xtimer.call("POST", "/api/timer/v1/unable", &by_id)["err"], Value::Null);
-    xtimer.done("PATCH", DEF, &json!({ "id": id, "creator": "bob" }));
-    assert_eq!(xtimer.shown(id)["creator"], "bob");
+    let change = json!({ "id": id, "creator": "bob", "cron": "15,45 */2 * * * *", "status": 2 });
+    xtimer.done("PATCH", DEF, &change);
+    shown.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    assert_eq!(xtimer.shown(id), shown);
+    let (_, ours) = xtimer.own("GET", &format!("xtimer.{id}"), &Value::Null);
+    assert_eq!(ours["when"], json!({ "cron": "15,45 */2 * * *", "zone": "UTC" }));
     // A deleted timer stays deleted, however often.
     xtimer.done("DELETE", DEF, &by_id);
     xtimer.done("DELETE", DEF, &by_id);
@@ -175,6 +146,7 @@ fn a_timer_is_made_shown_listed_switched_and_deleted() {
         assert_ne!(xtimer.call(method, path, &by_id)["err"], Value::Null);
     }
     assert_ne!(xtimer.call("GET", &format!("{DEF}?id={id}"), &Value::Null)["err"], Value::Null);
+    assert!(xtimer.service.stop());
 }
 
 #[test]
@@ -184,12 +156,16 @@ fn what_cannot_be_bound_is_a_bad_request() {
         let (status, answer) = xtimer.send(method, path, body);
         assert_eq!((status, &answer["code"]), (400, &json!(-1)), "{path} {body}: {answer}");
         assert_ne!(answer["err"], Value::Null);
+        answer["msg"].as_str().unwrap().to_owned()
     };
     for field in ["app", "name", "creator", "cron", "notifyHTTPParam"] {
         let mut timer = nightly();
         timer[field] = Value::Null;
-        bad("POST", DEF, &timer.to_string());
+        let why = bad("POST", DEF, &timer.to_string());
+        assert!(why.contains(field), "{why}");
     }
+    let never = timer("default", "0 0 31 2 *", notify("https://hooks.example.com/x"));
+    bad("POST", DEF, &never.to_string());
     for body in ["", "{", "[]", "{\"id\": \"1\"}", "{\"id\": 0}", "{}", "{\"id\": -1}"] {
         bad("DELETE", DEF, body);
         bad("POST", "/api/timer/v1/enable", body);

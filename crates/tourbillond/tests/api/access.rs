@@ -5,47 +5,37 @@ use axum::http::{Method, Request};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tourbillon::Timer;
+use tourbillon_durable::Time;
 use tourbillon_durable::store::Memory;
-use tourbillond::config::{App, Config, Token, hash};
+use tourbillond::config::{App, Config};
 use tourbillond::model::AppLimits;
 use tower::ServiceExt as _;
 
-use super::{Answer, Api, SCHEDULES, keyed, nightly};
-
-fn token(word: &str, scope: &str) -> Token {
-    let sha256 = hex::encode(hash(word));
-    serde_json::from_value(json!({ "sha256": sha256, "scope": scope })).unwrap()
-}
+use super::xtimer::{DEF, timer};
+use super::{Answer, Api, SCHEDULES, keyed, nightly, token};
 
 /// Two apps, each with tokens, and tokens for both.
 fn config() -> Config {
     let app = |tokens| App { tokens, ..App::default() };
     let apps = BTreeMap::from([
-        ("default".to_owned(), app(vec![token("see", "read"), token("change", "write")])),
-        ("other".to_owned(), app(vec![token("other", "write")])),
+        (
+            "default".to_owned(),
+            app(vec![token(None, "see", "read"), token(None, "change", "write")]),
+        ),
+        ("other".to_owned(), app(vec![token(None, "other", "write")])),
     ]);
-    let admin = vec![token("see-all", "read"), token("change-all", "write")];
+    let admin = vec![token(None, "see-all", "read"), token(None, "change-all", "write")];
     Config { apps, admin, ..Config::default() }
 }
 
-async fn send(api: &Api, token: &str, method: Method, path: &str) -> Answer {
-    let request = Request::builder().method(&method).uri(path);
-    let request = request.header("content-type", "application/json");
-    let request = match token {
-        "" => request,
-        token => request.header("authorization", format!("Bearer {token}")),
-    };
-    let body = match method {
-        Method::POST => keyed("a", nightly()).to_string(),
-        _ => String::new(),
-    };
-    api.send(request.body(Body::from(body)).unwrap()).await
+async fn get(api: &Api, token: &str, path: &str) -> Answer {
+    api.by_token(token, Method::GET, path, Value::Null).await
 }
 
 #[tokio::test]
 async fn a_token_is_good_for_its_app_and_its_scope() {
     let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
-    let get = async |token: &str, path: &str| send(&api, token, Method::GET, path).await;
+    let get = async |token: &str, path: &str| get(&api, token, path).await;
     let nobody = get("", SCHEDULES).await;
     assert_eq!(nobody.headers["www-authenticate"], "Bearer");
     nobody.expect(401);
@@ -57,7 +47,9 @@ async fn a_token_is_good_for_its_app_and_its_scope() {
     for token in ["see", "change", "see-all", "change-all"] {
         get(token, SCHEDULES).await.expect(200);
     }
-    let post = async |token: &str| send(&api, token, Method::POST, SCHEDULES).await;
+    let post = async |token: &str| {
+        api.by_token(token, Method::POST, SCHEDULES, keyed("a", nightly())).await
+    };
     post("see").await.expect(403);
     post("see-all").await.expect(403);
     post("other").await.expect(403);
@@ -80,7 +72,7 @@ async fn what_needs_no_token_and_what_needs_one() {
     let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
     api.ready(200).await;
     for path in ["/healthz", "/readyz", "/v1/openapi.json"] {
-        send(&api, "", Method::GET, path).await.expect(200);
+        get(&api, "", path).await.expect(200);
     }
     for path in [
         "/metrics",
@@ -91,10 +83,10 @@ async fn what_needs_no_token_and_what_needs_one() {
         "/api/timer/v1/def?id=1",
         "/api/task/v1/records?timerID=1",
     ] {
-        send(&api, "", Method::GET, path).await.expect(401);
+        get(&api, "", path).await.expect(401);
     }
-    send(&api, "see", Method::GET, "/metrics").await.expect(403);
-    send(&api, "see-all", Method::GET, "/metrics").await.expect(200);
+    get(&api, "see", "/metrics").await.expect(403);
+    get(&api, "see-all", "/metrics").await.expect(200);
 }
 
 #[tokio::test]
@@ -111,11 +103,11 @@ async fn an_authorization_of_another_kind_is_refused() {
 #[tokio::test]
 async fn tokens_that_are_taken_back_are_refused_at_once() {
     let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
-    send(&api, "see", Method::GET, SCHEDULES).await.expect(200);
+    get(&api, "see", SCHEDULES).await.expect(200);
     let mut less = config();
     less.apps.get_mut("default").unwrap().tokens.remove(0);
     api.service.reload(less);
-    send(&api, "see", Method::GET, SCHEDULES).await.expect(401);
+    get(&api, "see", SCHEDULES).await.expect(401);
 }
 
 #[tokio::test]
@@ -140,19 +132,9 @@ async fn a_stream_ends_when_the_configuration_is_read_again() {
 
 #[tokio::test]
 async fn a_timer_of_xtimer_is_removed_or_missing_for_a_token_that_could_remove_it() {
-    const DEF: &str = "/api/timer/v1/def";
     let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
-    let call = async |token: &str, method: Method, body: Value| {
-        let request = Request::builder().method(method).uri(DEF);
-        let request = request.header("content-type", "application/json");
-        let request = request.header("authorization", format!("Bearer {token}"));
-        api.send(request.body(Body::from(body.to_string())).unwrap()).await.body
-    };
-    let timer = json!({
-        "app": "default", "name": "nightly", "creator": "ann", "cron": "30 2 * * *",
-        "notifyHTTPParam": { "method": "POST", "url": "https://hooks.example.com/x" }
-    });
-    let id = call("change", Method::POST, timer).await["id"].as_u64().unwrap();
+    let call = async |token: &str, method, body| api.by_token(token, method, DEF, body).await.body;
+    let id = call("change", Method::POST, timer()).await["id"].as_u64().unwrap();
     let delete = async |token: &str, id: u64| {
         call(token, Method::DELETE, json!({ "id": id })).await["code"].as_i64().unwrap()
     };
@@ -186,4 +168,37 @@ async fn an_app_has_no_more_schedules_than_it_may() {
     api.post(SCHEDULES, keyed("a", nightly())).await.expect(200);
     api.delete(&super::one("b")).await.expect(200);
     api.post(SCHEDULES, keyed("c", nightly())).await.expect(201);
+}
+
+#[tokio::test]
+async fn the_last_use_of_each_token_is_shown_by_its_name_from_its_first_request_on() {
+    tourbillond::metrics::collect();
+    let named = |name| token(Some(name), name, "read");
+    let app = App { tokens: vec![named("use-own"), named("use-none")], ..App::default() };
+    let apps = BTreeMap::from([("a".to_owned(), app)]);
+    let config = Config { apps, admin: vec![named("use-all")], ..Config::default() };
+    let api = Api::with(Box::new(Memory::new(&Timer::global())), config);
+    let text = async || match get(&api, "use-all", "/metrics").await.body {
+        Value::String(text) => text,
+        other => panic!("{other}"),
+    };
+    let last_uses = async || {
+        let text = text().await;
+        ["use-own", "use-none", "use-all"].map(|name| {
+            let line = format!("tourbillond_token_last_use_timestamp_seconds{{token=\"{name}\"}} ");
+            let value = text.lines().find_map(|text| text.strip_prefix(&line)).unwrap();
+            value.parse::<f64>().unwrap()
+        })
+    };
+    let start = Time::from(Timer::global().wall_now()).as_micros() as f64 / 1e6;
+    let [own, none, all] = last_uses().await;
+    assert_eq!((own, none), (0.0, 0.0));
+    assert!(all >= start, "{all} {start}");
+    // A request that is refused is a use, and one with another token is none.
+    get(&api, "use-own", "/v1/overview?app=b").await.expect(403);
+    get(&api, "use-nobody", "/v1/apps").await.expect(401);
+    let [own, none, later] = last_uses().await;
+    assert!(own >= all && later >= own && none == 0.0, "{own} {none} {later}");
+    assert!(!text().await.contains("use-nobody"));
+    api.service.stop().await;
 }

@@ -9,18 +9,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tourbillon::Timer;
 use tourbillon_durable::store::Memory;
-use tourbillond::config::{App, Config, Token, hash};
+use tourbillond::config::{App, Config, hash};
 
-use super::{Answer, Api, SCHEDULES, definition, keyed, nightly, one};
-
-fn token(name: Option<&str>, word: &str, scope: &str) -> Token {
-    let sha256 = hex::encode(hash(word));
-    let mut token = json!({ "sha256": sha256, "scope": scope });
-    if let Some(name) = name {
-        token["name"] = name.into();
-    }
-    serde_json::from_value(token).unwrap()
-}
+use super::xtimer::{DEF, timer};
+use super::{Api, SCHEDULES, definition, keyed, nightly, one, token};
 
 /// A service with an audit log, and two tokens for one app, so that one can take the other's place.
 fn audited() -> (TempDir, Api) {
@@ -39,14 +31,6 @@ fn audited() -> (TempDir, Api) {
     let folder = tempfile::tempdir().unwrap();
     api.service.keep_audit(&folder.path().join("audit.jsonl")).unwrap();
     (folder, api)
-}
-
-async fn send(api: &Api, token: &str, method: Method, path: &str, body: Value) -> Answer {
-    let request = Request::builder().method(method).uri(path);
-    let request = request.header("content-type", "application/json");
-    let request = request.header("authorization", format!("Bearer {token}"));
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    api.send(request.body(Body::from(body)).unwrap()).await
 }
 
 /// Entries of the log in a folder by token, action, key and status, the oldest first.
@@ -68,7 +52,7 @@ fn entries(folder: &TempDir) -> Vec<[String; 4]> {
 async fn each_change_is_logged_with_the_name_of_its_token() {
     let (folder, api) = audited();
     let call = async |token: &str, method: Method, path: &str, body: Value| {
-        send(&api, token, method, path, body).await.status.as_u16()
+        api.by_token(token, method, path, body).await.status.as_u16()
     };
     let (post, put) = (Method::POST, Method::PUT);
     assert_eq!(call("old word", post.clone(), SCHEDULES, keyed("a b", nightly())).await, 422);
@@ -106,31 +90,19 @@ async fn each_change_is_logged_with_the_name_of_its_token() {
     }
 }
 
-const DEF: &str = "/api/timer/v1/def";
-
-/// A timer by XTimer's routes.
-fn timer() -> Value {
-    json!({
-        "app": "default", "name": "nightly", "creator": "ann", "status": 1, "cron": "30 2 * * *",
-        "notifyHTTPParam": {
-            "method": "POST", "url": "https://hooks.example.com/x", "header": {}, "body": "{}"
-        }
-    })
-}
-
 #[tokio::test]
 async fn changes_by_xtimers_routes_are_logged_by_the_number_of_the_timer() {
     let (folder, api) = audited();
-    let made = send(&api, "old word", Method::POST, DEF, timer()).await.expect(200);
+    let made = api.by_token("old word", Method::POST, DEF, timer()).await.expect(200);
     let id = json!({ "id": made["id"] });
     let post = async |verb: &str| {
         let path = format!("/api/timer/v1/{verb}");
-        send(&api, "old word", Method::POST, &path, id.clone()).await.expect(200)["code"].clone()
+        api.by_token("old word", Method::POST, &path, id.clone()).await.expect(200)["code"].clone()
     };
     assert_eq!(post("enable").await, 0);
     assert_eq!(post("enable").await, -1, "refused, with status 200");
-    send(&api, "old word", Method::DELETE, DEF, id.clone()).await.expect(200);
-    send(&api, "old word", Method::DELETE, DEF, id.clone()).await.expect(200);
+    api.by_token("old word", Method::DELETE, DEF, id.clone()).await.expect(200);
+    api.by_token("old word", Method::DELETE, DEF, id.clone()).await.expect(200);
     let key = format!("xtimer.{}", made["id"]);
     let entry = |action: &str| ["deploy-2029", action, &key, "200"].map(str::to_owned);
     let all = ["xtimer_create", "xtimer_enable", "xtimer_delete"].map(entry);
@@ -145,7 +117,7 @@ async fn without_a_log_that_can_be_written_nothing_is_changed() {
     // A folder in the place of the file.
     std::fs::create_dir(&file).unwrap();
     let by = async |token: &str, key: &str| {
-        send(&api, token, Method::POST, SCHEDULES, keyed(key, nightly())).await
+        api.by_token(token, Method::POST, SCHEDULES, keyed(key, nightly())).await
     };
     let post = async |key: &str| by("all", key).await;
     let first = post("first").await.expect(500);
@@ -161,9 +133,9 @@ async fn without_a_log_that_can_be_written_nothing_is_changed() {
     by("wrong", "second").await.expect(401);
     by("see", "second").await.expect(403);
     by("other", "second").await.expect(403);
-    let timer = send(&api, "all", Method::POST, DEF, timer()).await.expect(503);
+    let timer = api.by_token("all", Method::POST, DEF, timer()).await.expect(503);
     assert_eq!(timer["code"], -1, "XTimer's JSON: {timer}");
-    send(&api, "all", Method::GET, &one("second"), Value::Null).await.expect(404);
+    api.by_token("all", Method::GET, &one("second"), Value::Null).await.expect(404);
     std::fs::remove_dir(&file).unwrap();
     // Its thread tries again by itself.
     while post("third").await.status.as_u16() == 503 {
@@ -179,7 +151,7 @@ async fn a_timer_of_xtimers_whose_line_is_not_written_is_answered_in_its_json() 
     let file = folder.path().join("audit.jsonl");
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    let answer = send(&api, "all", Method::POST, DEF, timer()).await.expect(500);
+    let answer = api.by_token("all", Method::POST, DEF, timer()).await.expect(500);
     assert_eq!(answer["code"], -1, "{answer}");
     assert!(answer["msg"].as_str().unwrap().contains("the answer was 200"), "{answer}");
 }

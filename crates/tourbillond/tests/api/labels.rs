@@ -1,14 +1,12 @@
 //! Labels of schedules, and lists by a label.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tourbillon::Timer;
-use tourbillon_durable::store::{Memory, NewTimer, Store as _};
-use tourbillon_durable::{Time, TimerId};
+use tourbillon_durable::store::{Memory, Store as _};
 
-use super::{Api, SCHEDULES, definition, keyed, keys, nightly, one, open};
+use super::{Api, SCHEDULES, all_keys, definition, insert, keyed, keys, nightly, one, open};
 
 fn labelled(key: &str, when: Value, labels: &Value) -> Value {
     let mut body = keyed(key, when);
@@ -104,14 +102,8 @@ async fn schedules_are_found_by_a_label() {
         assert_eq!(page["total"], total, "{query}");
     }
     for search in ["", "&search=mail"] {
-        let (mut found, mut cursor) = (Vec::new(), String::new());
-        loop {
-            let page = list(&format!("label=team:billing&limit=1{search}{cursor}")).await;
-            found.extend(keys(&page).into_iter().map(str::to_owned));
-            let Some(next) = page["next"].as_str() else { break };
-            cursor = format!("&cursor={next}");
-        }
-        assert_eq!(found, ["a-mail", "c-mail"]);
+        let paged = format!("{SCHEDULES}?label=team:billing&limit=1{search}");
+        assert_eq!(all_keys(&api, &paged).await.0, ["a-mail", "c-mail"]);
     }
     for label in ["", ":x"] {
         let answer = api.get(&format!("{SCHEDULES}?label={label}")).await;
@@ -124,23 +116,13 @@ async fn schedules_are_found_by_a_label() {
 async fn a_label_that_few_schedules_have_continues_after_so_many() {
     let mut store = Memory::new(&Timer::global());
     let api = Api::with(store.connect().unwrap(), open());
-    let at = Time::from_micros(4_102_444_800_000_000);
     let of = |labels: Value| {
         let mut definition = definition(json!({ "at": "2100-01-01T00:00:00Z" }));
         definition["labels"] = labels;
-        let stored = json!({ "definition": definition, "created": "2026-01-01T00:00:00Z" });
-        Arc::<[u8]>::from(stored.to_string().into_bytes())
+        json!({ "definition": definition, "created": "2026-01-01T00:00:00Z" })
     };
     let (few, others) = (of(json!({ "few": "" })), of(json!({ "others": "" })));
-    let timers: Vec<NewTimer> = (0..16_400)
-        .map(|number| {
-            let mut timer = NewTimer::new(TimerId::new(at), "http.default", at);
-            timer.name = Some(format!("default/k{number:05}"));
-            timer.payload = if number < 16_390 { &others } else { &few }.to_vec();
-            timer
-        })
-        .collect();
-    store.insert(&timers).unwrap();
+    insert(&mut store, 16_400, |number| if number < 16_390 { &others } else { &few });
     let list = async |query: &str| api.get(&format!("{SCHEDULES}?{query}")).await.expect(200);
     let first = list("label=few&count=true").await;
     assert_eq!((keys(&first), &first["next"]), (vec![], &json!("k16383")));

@@ -34,9 +34,9 @@ use axum::middleware::map_request;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tourbillon::Timer;
-use tourbillon_durable::Store;
-use tourbillon_durable::store::Memory;
-use tourbillond::config::{App, Config};
+use tourbillon_durable::store::{Memory, NewTimer};
+use tourbillon_durable::{Store, Time, TimerId};
+use tourbillond::config::{App, Config, Token, hash};
 use tourbillond::{Service, routes};
 use tower::ServiceExt as _;
 
@@ -112,6 +112,17 @@ impl Api {
         self.send(request.body(Body::from(body.to_string())).unwrap()).await
     }
 
+    /// Sends with a token, unless that is empty, and with a body, unless that is null.
+    async fn by_token(&self, token: &str, method: Method, path: &str, body: Value) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        if !token.is_empty() {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.header("content-type", "application/json");
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.send(request.body(Body::from(body)).unwrap()).await
+    }
+
     /// Waits until `/readyz` is answered with this status.
     async fn ready(&self, status: u16) -> Answer {
         loop {
@@ -138,6 +149,12 @@ impl Api {
     async fn delete(&self, path: &str) -> Answer {
         self.call(Method::DELETE, path, Value::Null).await
     }
+}
+
+/// A token: this word, with a name or without.
+fn token(name: Option<&str>, word: &str, scope: &str) -> Token {
+    let sha256 = hex::encode(hash(word));
+    serde_json::from_value(json!({ "name": name, "sha256": sha256, "scope": scope })).unwrap()
 }
 
 const SCHEDULES: &str = "/v1/apps/default/schedules";
@@ -173,6 +190,33 @@ async fn end_run(fires: &mut tourbillon_durable::Worker, detail: Option<&str>) -
 /// The keys of a page.
 fn keys(page: &Value) -> Vec<&str> {
     page["items"].as_array().unwrap().iter().filter_map(|item| item["key"].as_str()).collect()
+}
+
+/// The keys of all pages of a list that begins with `path`, and how many pages it has.
+async fn all_keys(api: &Api, path: &str) -> (Vec<String>, usize) {
+    let (mut all, mut pages, mut cursor) = (Vec::new(), 0, String::new());
+    loop {
+        let page = api.get(&format!("{path}{cursor}")).await.expect(200);
+        assert!(page.to_string().len() < (1 << 20) + (64 << 10));
+        all.extend(keys(&page).into_iter().map(str::to_owned));
+        pages += 1;
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return (all, pages),
+        }
+    }
+}
+
+/// Stores so many one-shots of the far future, of the keys `k00000` and so on, with these payloads.
+fn insert<'a>(store: &mut Memory, count: usize, payload: impl Fn(usize) -> &'a Value) {
+    let at = Time::from_micros(4_102_444_800_000_000);
+    let timer = |number| {
+        let mut timer = NewTimer::new(TimerId::new(at), "http.default", at);
+        timer.name = Some(format!("default/k{number:05}"));
+        timer.payload = payload(number).to_string().into_bytes();
+        timer
+    };
+    store.insert(&(0..count).map(timer).collect::<Vec<_>>()).unwrap();
 }
 
 /// Something that is far off.

@@ -1,8 +1,12 @@
 //! Search in a list of schedules, and totals.
 
 use serde_json::json;
+use tourbillon::Timer;
+use tourbillon_durable::store::{Memory, Store as _};
 
-use super::{Api, SCHEDULES, end_run, keyed, keys, nightly, one};
+use super::{
+    Api, SCHEDULES, all_keys, definition, end_run, insert, keyed, keys, nightly, one, open,
+};
 
 /// Two schedules and two one-shots; one of each is disabled.
 async fn filled() -> Api {
@@ -48,14 +52,8 @@ async fn schedules_are_found_by_a_part_of_their_key() {
     assert_eq!(keys(&list("search=mail&state=running").await), [""; 0]);
     assert_eq!(keys(&list("search=once&prefix=mail").await), ["mail-once"]);
 
-    let (mut found, mut cursor) = (Vec::new(), String::new());
-    loop {
-        let page = list(&format!("search=mail&limit=1{cursor}")).await;
-        found.extend(keys(&page).into_iter().map(str::to_owned));
-        let Some(next) = page["next"].as_str() else { break };
-        cursor = format!("&cursor={next}");
-    }
-    assert_eq!(found, all);
+    let (found, pages) = all_keys(&api, &format!("{SCHEDULES}?search=mail&limit=1")).await;
+    assert_eq!((found.iter().map(String::as_str).collect(), pages), (all.to_vec(), 4));
 }
 
 #[tokio::test]
@@ -96,51 +94,16 @@ async fn a_text_that_is_empty_or_too_long_is_refused() {
     api.get(&format!("{SCHEDULES}?count=maybe")).await.expect(400);
 }
 
-#[tokio::test]
-async fn a_page_of_a_search_ends_by_its_bytes_and_leaves_bodies_out() {
-    let api = Api::new();
-    let mut made = Vec::new();
-    for number in 0..30 {
-        let key = format!("k{number:02}");
-        let mut large = keyed(&key, nightly());
-        large["callback"]["body"] = "x".repeat(47_000).into();
-        api.post(SCHEDULES, large).await.expect(201);
-        made.push(key);
-    }
-    let first = api.get(&format!("{SCHEDULES}?search=k&limit=1000")).await.expect(200);
-    assert!(first.to_string().len() < 50_000, "no bodies");
-    let next = first["next"].as_str().unwrap();
-    assert_eq!(keys(&first).last(), Some(&next));
-    let second = api.get(&format!("{SCHEDULES}?search=k&cursor={next}")).await.expect(200);
-    let found: Vec<_> = keys(&first).into_iter().chain(keys(&second)).collect();
-    assert_eq!((found, second.get("next")), (made.iter().map(String::as_str).collect(), None));
-}
-
 /// A search reads so many schedules and one-shots of each page, whether or not they fit.
 #[tokio::test]
 async fn a_search_that_few_keys_fit_continues_after_so_many() {
-    use std::sync::Arc;
-    use tourbillon::Timer;
-    use tourbillon_durable::store::{Memory, NewTimer, Store as _};
-    use tourbillon_durable::{Time, TimerId};
-
     let mut store = Memory::new(&Timer::global());
-    let api = Api::with(store.connect().unwrap(), super::open());
-    let at = Time::from_micros(4_102_444_800_000_000);
-    let payload = serde_json::json!({
-        "definition": super::definition(json!({ "at": "2100-01-01T00:00:00Z" })),
+    let api = Api::with(store.connect().unwrap(), open());
+    let payload = json!({
+        "definition": definition(json!({ "at": "2100-01-01T00:00:00Z" })),
         "created": "2026-01-01T00:00:00Z",
     });
-    let payload: Arc<[u8]> = payload.to_string().into_bytes().into();
-    let timers: Vec<NewTimer> = (0..20_050)
-        .map(|number| {
-            let mut timer = NewTimer::new(TimerId::new(at), "http.default", at);
-            timer.name = Some(format!("default/k{number:05}"));
-            timer.payload = payload.to_vec();
-            timer
-        })
-        .collect();
-    store.insert(&timers).unwrap();
+    insert(&mut store, 20_050, |_| &payload);
     let list = async |query: &str| api.get(&format!("{SCHEDULES}?{query}")).await.expect(200);
     let first = list("search=k2004&count=true").await;
     assert_eq!((keys(&first), &first["next"]), (vec![], &json!("k19999")));

@@ -11,6 +11,7 @@ use tourbillond::config::Config;
 use tourbillond::routes::Reached;
 use tower::ServiceExt as _;
 
+use super::xtimer::{DEF, timer};
 use super::{Answer, Api, SCHEDULES, definition, keyed, nightly, one, open};
 
 /// A service that is known by `hosts` too.
@@ -224,16 +225,12 @@ const FORMS: [&str; 3] =
 async fn what_a_form_can_send_is_refused_on_every_route() {
     let api = Api::new();
     api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
-    let timer = json!({
-        "app": "default", "name": "a", "creator": "b", "status": 2, "cron": "* * * * *",
-        "notifyHTTPParam": { "method": "POST", "url": "https://hooks.example.com/x" }
-    });
     let id = json!({ "id": 7 });
     let body = definition(nightly());
     for (path, body) in [
         (SCHEDULES, body.to_string()),
         ("/v1/preview", json!({ "when": nightly() }).to_string()),
-        ("/api/timer/v1/def", timer.to_string()),
+        (DEF, timer().to_string()),
         ("/api/timer/v1/enable", id.to_string()),
         ("/api/timer/v1/unable", id.to_string()),
         (&one("a/enable"), String::new()),
@@ -260,10 +257,7 @@ async fn what_a_form_can_send_is_refused_on_every_route() {
 #[tokio::test]
 async fn xtimers_client_says_nothing_of_its_body_and_no_page_can_do_as_it_does() {
     let api = Api::new();
-    let timer = json!({
-        "app": "default", "name": "a", "creator": "b", "status": 1, "cron": "* * * * *",
-        "notifyHTTPParam": { "method": "POST", "url": "https://hooks.example.com/x" }
-    });
+    let timer = timer();
     let send = async |method: &Method, path: &str, body: &Value, headers: &[(&str, &str)]| {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
@@ -271,13 +265,12 @@ async fn xtimers_client_says_nothing_of_its_body_and_no_page_can_do_as_it_does()
         }
         api.send(request.body(Body::from(body.to_string())).unwrap()).await
     };
-    let def = "/api/timer/v1/def";
-    let id = send(&Method::POST, def, &timer, &[]).await.expect(200)["id"].clone();
+    let id = send(&Method::POST, DEF, &timer, &[]).await.expect(200)["id"].clone();
     let by_id = json!({ "id": id });
     for (method, path, body) in [
-        (Method::POST, def, &timer),
-        (Method::PATCH, def, &by_id),
-        (Method::DELETE, def, &by_id),
+        (Method::POST, DEF, &timer),
+        (Method::PATCH, DEF, &by_id),
+        (Method::DELETE, DEF, &by_id),
         (Method::POST, "/api/timer/v1/enable", &by_id),
         (Method::POST, "/api/timer/v1/unable", &by_id),
     ] {

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{Method, Request};
+use axum::http::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon_durable::store::Memory;
-use tourbillond::config::{App, Config, hash};
+use tourbillond::config::{App, Config};
 use tourbillond::dispatch;
 
-use super::{Answer, Api};
+use super::{Answer, Api, token};
 
 const TEST: &str = "/v1/apps/default/test";
 
@@ -221,27 +221,18 @@ async fn the_rate_of_an_app_counts_its_tests() {
 
 #[tokio::test]
 async fn a_test_needs_a_token_that_may_write_and_is_in_the_audit_log() {
-    let token = |name: &str, scope: &str| {
-        let sha256 = hex::encode(hash(name));
-        json!({ "name": name, "sha256": sha256, "scope": scope })
-    };
-    let tokens = json!({ "tokens": [token("deploy", "write"), token("viewer", "read")] });
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), config(tokens));
+    let tokens = vec![token(Some("deploy"), "one", "write"), token(Some("viewer"), "see", "read")];
+    let mut config = config(json!({}));
+    config.apps.get_mut("default").unwrap().tokens = tokens;
+    let api = Api::with(Box::new(Memory::new(&Timer::global())), config);
     let folder = tempfile::tempdir().unwrap();
     api.service.keep_audit(&folder.path().join("audit.jsonl")).unwrap();
     dispatch::start(&api.service);
-    let send = async |token: &str, method: Method, path: &str, body: String| {
-        let request = Request::builder().method(method).uri(path);
-        let request = request.header("content-type", "application/json");
-        let request = request.header("authorization", format!("Bearer {token}"));
-        api.send(request.body(body.into()).unwrap()).await
-    };
     let test = async |token: &str| {
-        let body = json!({ "url": "http://127.0.0.1:1/" }).to_string();
-        send(token, Method::POST, TEST, body).await
+        api.by_token(token, Method::POST, TEST, json!({ "url": "http://127.0.0.1:1/" })).await
     };
-    test("viewer").await.expect(403);
-    while test("deploy").await.status == 503 {
+    test("see").await.expect(403);
+    while test("one").await.status == 503 {
         tokio::task::yield_now().await;
     }
     let text = std::fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
