@@ -1,10 +1,12 @@
 //! Schedules move between services and databases by `tourbillonctl export` and `import`.
 //! `ci/durable-postgres.sh` makes the PostgreSQL.
 
+#[path = "support/http.rs"]
+mod http;
 #[path = "support/tourbillond.rs"]
 mod tourbillond_process;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -234,22 +236,14 @@ fn fake(
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
-            let (mut head, mut line, mut length) = (String::new(), String::new(), 0);
-            while stream.read_line(&mut line).unwrap() > 2 {
-                let lower = line.to_ascii_lowercase();
-                if head.is_empty() {
-                    head = line.rsplit_once(' ').unwrap().0.to_owned();
-                } else if let Some(size) = lower.strip_prefix("content-length: ") {
-                    length = size.trim().parse().unwrap();
-                } else if let Some(tag) = lower.strip_prefix("if-match: ") {
-                    head += &format!(" {}", tag.trim());
-                }
-                line.clear();
-            }
-            stream.read_exact(&mut vec![0; length]).unwrap();
-            let (status, body) = answers(&head);
+            let (head, _) = http::read(&mut stream);
+            let (line, fields) = head.split_once(" HTTP/1.1\r\n").unwrap();
+            let fields = fields.to_ascii_lowercase();
+            let tag = fields.lines().find_map(|line| line.strip_prefix("if-match:"));
+            let asked = format!("{line}{}", tag.unwrap_or_default());
+            let (status, body) = answers(&asked);
             let body = body.to_string();
-            let _ = asks.send(head);
+            let _ = asks.send(asked);
             let end = format!("connection: close\r\ncontent-length: {}", body.len());
             write!(stream.get_mut(), "HTTP/1.1 {status} X\r\n{end}\r\n\r\n{body}").unwrap();
         }

@@ -2,6 +2,8 @@
 
 #[path = "process/container.rs"]
 mod container;
+#[path = "support/http.rs"]
+mod http;
 #[path = "process/manual.rs"]
 mod manual;
 #[path = "process/receivers.rs"]
@@ -13,7 +15,7 @@ mod tourbillond_process;
 #[path = "process/zones.rs"]
 mod zones;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
@@ -31,19 +33,12 @@ fn receive(listener: &TcpListener) -> (String, String) {
 fn receive_and(listener: &TcpListener, answer: impl Fn(&str) -> String) -> (String, String) {
     let (stream, _) = listener.accept().unwrap();
     let mut stream = BufReader::new(stream);
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
-    }
+    let (head, body) = http::read(&mut stream);
     let answer = answer(&head);
-    let head = head.to_ascii_lowercase();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-    stream.read_exact(&mut body).unwrap();
     let length = answer.len();
     let status = "HTTP/1.1 200 OK\r\nconnection: close";
     write!(stream.get_mut(), "{status}\r\ncontent-length: {length}\r\n\r\n{answer}").unwrap();
-    (head, String::from_utf8(body).unwrap())
+    (head.to_ascii_lowercase(), body)
 }
 
 /// Long enough for a slow machine, so that no test hangs.
@@ -88,50 +83,6 @@ fn it_calls_back_and_finds_everything_after_a_restart() {
 }
 
 #[test]
-fn a_one_shot_that_is_over_is_answered_with_its_run_until_it_is_deleted() {
-    let folder = tempfile::tempdir().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/once", listener.local_addr().unwrap());
-    let service = Tourbillond::start(folder.path(), &[]);
-    let call = |method: &str, path: &str, body: &Value| service.call("", method, path, body);
-    let one = format!("{SCHEDULES}/once");
-    let mut keys = Vec::new();
-    // The second time, under the key that was freed.
-    for when in [json!({ "after": "0s" }), json!({ "at": "2020-01-01T00:00:00Z" })] {
-        let definition = json!({ "when": when, "callback": { "url": url, "body": "{{key}}" } });
-        let mut keyed = definition.clone();
-        keyed["key"] = "once".into();
-        assert_eq!(call("POST", SCHEDULES, &keyed).0, 201);
-        keys.push(receive(&listener).1);
-        let made = loop {
-            let made = call("GET", &one, &Value::Null).1;
-            if made["state"] == "succeeded" {
-                break made;
-            }
-            std::thread::yield_now();
-        };
-        // The same is answered with what became of it, and anything else is refused.
-        assert_eq!(call("POST", SCHEDULES, &keyed), (200, made.clone()));
-        let is_at = when.get("at").is_some();
-        assert_eq!(call("PUT", &one, &definition).0, if is_at { 200 } else { 409 });
-        let mut other = keyed.clone();
-        other["callback"]["body"] = "other".into();
-        assert_eq!(call("POST", SCHEDULES, &other).0, 409);
-        let nightly = json!({ "when": { "every": "1h" }, "callback": { "url": url } });
-        assert_eq!(call("PUT", &one, &nightly).0, 409);
-        assert_eq!(call("POST", &format!("{one}/run-now"), &Value::Null).0, 409);
-        // Its run stays listed when its key is free.
-        assert_eq!(call("DELETE", &one, &Value::Null).0, 200);
-        assert_eq!(call("GET", &one, &Value::Null).0, 404);
-        let run = format!("/v1/apps/default/runs/{}", made["id"].as_str().unwrap());
-        assert_eq!(call("GET", &run, &Value::Null).1["state"], "succeeded");
-    }
-    // A receiver that keeps the keys of finished work does both.
-    assert_ne!(keys[0], keys[1]);
-    assert!(service.stop());
-}
-
-#[test]
 fn it_ends_with_an_error_when_its_file_is_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let service = Tourbillond::start(folder.path(), &[]);
@@ -146,31 +97,6 @@ fn it_ends_with_an_error_when_its_file_is_deleted() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(!service.stop());
-}
-
-#[test]
-fn apps_are_read_again_and_a_wrong_file_changes_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("apps.toml");
-    let write = |app: &str, token: &str| {
-        let sha256 = hex::encode(tourbillond::config::hash(token));
-        let text = format!("[apps.{app}]\ntokens = [{{ sha256 = '{sha256}', scope = 'write' }}]\n");
-        std::fs::write(&file, text).unwrap();
-    };
-    write("default", "one");
-    let service = Tourbillond::start(folder.path(), &["--config", file.to_str().unwrap()]);
-    let status = |token: &str| service.call(token, "GET", SCHEDULES, &Value::Null).0;
-    assert_eq!((status("one"), status("two"), status("")), (200, 401, 401));
-    std::fs::write(&file, "[apps.default]\ntoken = 'x'\n").unwrap();
-    service.signal("HUP");
-    assert_eq!(status("one"), 200);
-    write("default", "two");
-    service.signal("HUP");
-    while status("two") != 200 {
-        std::thread::yield_now();
-    }
-    assert_eq!(status("one"), 401);
-    assert!(service.stop());
 }
 
 #[test]

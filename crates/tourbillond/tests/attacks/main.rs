@@ -1,4 +1,4 @@
-//! Attacks on the binary as a process: by pages of other sites, by clients that hold on to
+//! Attacks on the binary as a process: by names of other hosts, by clients that hold on to
 //! resources, and by receivers. The tests assert that others are served, that nothing is lost, and
 //! how much memory it takes. They print times, and assert none.
 

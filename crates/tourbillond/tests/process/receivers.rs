@@ -1,6 +1,6 @@
 //! Receivers by TLS, with an authority that the test makes.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
 use super::tls::{Authority, pem};
-use super::{LIMIT, Tourbillond, first, is_kept};
+use super::{LIMIT, Tourbillond, first, http, is_kept};
 
 /// A call: its head, and the client certificate that it came with.
 type Call = (String, Option<CertificateDer<'static>>);
@@ -260,12 +260,7 @@ fn token_receiver() -> (u16, Receiver<(String, String)>) {
         let mut granted = 0;
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") {
-                assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
-            }
-            let length = header(&head, "content-length").unwrap_or("0").parse().unwrap();
-            stream.read_exact(&mut vec![0; length]).unwrap();
+            let (head, _) = http::read(&mut stream);
             let token = header(&head, "authorization").unwrap_or_default();
             let (status, body) = if head.starts_with("POST /token ") {
                 granted += 1;
