@@ -418,12 +418,11 @@ mod tests {
 
     #[tokio::test]
     async fn each_write_is_answered_by_the_look_that_follows_it_and_a_repeat_is_confirmed() {
-        let (timer, seen) =
-            (tourbillon::Timer::global(), Arc::<Mutex<Vec<&'static str>>>::default());
+        let (timer, seen) = (tourbillon::Timer::global(), Arc::<Mutex<Vec<_>>>::default());
         let calls = Arc::clone(&seen);
         let store = Watched::before(Memory::new(&timer), move |name| {
             if ["named", "insert", "schedule", "change", "reschedule", "confirm"].contains(&name) {
-                calls.lock().unwrap().push(name);
+                calls.lock().unwrap().push((name, thread::current().id()));
             }
         });
         let mut config = Config::default();
@@ -439,7 +438,14 @@ mod tests {
             let draft = service.catalog.draft(("a", app), key, definition.clone(), None).unwrap();
             let left = draft.replace(&service.catalog, app, None).await.unwrap();
             let view = left.view("a", key).unwrap();
-            (left.written, view.version, std::mem::take(&mut *seen.lock().unwrap()))
+            let calls = std::mem::take(&mut *seen.lock().unwrap());
+            let (names, by): (Vec<&str>, Vec<_>) = calls.into_iter().unzip();
+            if names.contains(&"insert") {
+                // A look by itself is made by a thread that does not write. A store that is a
+                // network away answers the write and the look after it by one round trip.
+                assert!(by[0] != by[1] && by[1] == by[2], "{by:?}");
+            }
+            (left.written, view.version, names)
         };
         let (made, again) = (Written::Created, Written::Replaced);
         assert_eq!(put("k", &first).await, (made, 1, vec!["named", "insert", "named"]));
@@ -448,35 +454,7 @@ mod tests {
         assert_eq!(put("r", &repeats).await, (made, 1, vec!["named", "change", "named"]));
         assert_eq!(put("r", &repeats).await, (again, 1, vec!["named", "schedule", "confirm"]));
         service.catalog.show("a", "k").await.unwrap();
-        assert_eq!(*seen.lock().unwrap(), ["named"]);
-        service.stop().await;
-    }
-
-    /// A store that is a network away answers both by one round trip.
-    #[tokio::test]
-    async fn a_one_shot_is_made_and_looked_up_by_one_call() {
-        let (timer, seen) = (tourbillon::Timer::global(), Arc::<Mutex<Vec<_>>>::default());
-        let calls = Arc::clone(&seen);
-        let store = Watched::before(Memory::new(&timer), move |name| {
-            if ["named", "insert"].contains(&name) {
-                calls.lock().unwrap().push((name, thread::current().id()));
-            }
-        });
-        let mut config = Config::default();
-        config.apps.insert("a".to_owned(), Default::default());
-        let service = Service::start(store, config, &timer).unwrap();
-        let config = service.config();
-        let app = &config.apps["a"];
-        let when = r#""when": {"at": "2199-01-01T00:00:00Z"}"#;
-        let once = format!(r#"{{{when}, "callback": {{"url": "https://example.com/"}}}}"#);
-        let draft = service.catalog.draft(("a", app), "k", definition(&once), None).unwrap();
-        draft.create(&service.catalog, app, None).await.unwrap();
-        let seen = std::mem::take(&mut *seen.lock().unwrap());
-        let names: Vec<_> = seen.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, ["named", "insert", "named"]);
-        // A look by itself is made by a thread that does not write.
-        assert_ne!(seen[0].1, seen[1].1);
-        assert_eq!(seen[1].1, seen[2].1);
+        assert!(matches!(seen.lock().unwrap()[..], [("named", _)]));
         service.stop().await;
     }
 

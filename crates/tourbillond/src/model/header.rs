@@ -188,18 +188,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_is_a_string_or_names_a_secret() {
-        let read = |text: &str| serde_json::from_str::<Header>(text).map_err(|e| e.to_string());
-        assert_eq!(read("\"a {{b}}\""), Ok("a {{b}}".into()));
-        let named = Header::Secret { secret: "a".to_owned() };
-        assert_eq!(read(r#"{"secret": "a"}"#), Ok(named.clone()));
-        assert_eq!(serde_json::to_string(&named).unwrap(), r#"{"secret":"a"}"#);
-        for wrong in ["{}", "7", "null", r#"{"secret": 7}"#, r#"{"secret": "a", "b": "c"}"#] {
-            assert!(read(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn debugging_shows_no_value() {
         assert_eq!(format!("{:?}", Header::from("hunter2")), "Value(..)");
     }

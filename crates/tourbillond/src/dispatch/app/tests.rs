@@ -297,19 +297,6 @@ async fn a_stop_waits_for_what_runs_and_hands_back_what_waits() {
     assert!(pending[0].running.is_none());
 }
 
-#[tokio::test]
-async fn a_payload_that_is_not_understood_fails_and_harms_no_other() {
-    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
-    let strange = service.client.once("http.a", std::time::SystemTime::now());
-    strange.name("a/strange").payload("{}").retry(Retry::NEVER).create().await.unwrap();
-    once(&service, "a", "one", &receiver.url(1, "200")).await;
-    receiver.next().await;
-    let records = records(&service, 2).await;
-    let strange = records.iter().find(|record| record.name.as_deref() == Some("a/strange"));
-    assert!(strange.unwrap().detail.contains("cannot read the definition"));
-    service.stop().await;
-}
-
 /// An app whose notices go to the receiver.
 fn told(receiver: &Receiver) -> App {
     let url = receiver.url(9, "notice");
@@ -362,37 +349,6 @@ async fn a_notice_that_cannot_be_delivered_makes_no_further_notice() {
     let pending = service.reader.timers(TimerQuery::new()).await.unwrap();
     assert_eq!(pending.len(), 0);
     assert_eq!(receiver.calls.len(), 2);
-}
-
-#[tokio::test]
-async fn a_schedule_that_succeeds_after_a_dead_run_makes_one_notice_of_it() {
-    let mut receiver = Receiver::start().await;
-    let app = told(&receiver);
-    let service = service(&[("a", app.clone())]);
-    let far = Duration::from_secs(100 * 86_400);
-    for (path, events) in [("410", &["dead"][..]), ("200", &["recovered"]), ("200", &[])] {
-        let json = format!(
-            r#"{{"when": {{"every": "{}s"}}, "callback": {{"url": "{}"}}}}"#,
-            far.as_secs(),
-            receiver.url(1, path)
-        );
-        let definition = serde_json::from_str(&json).unwrap();
-        let draft = service.catalog.draft(("a", &app), "r", definition, None).unwrap();
-        draft.replace(&service.catalog, &app, None).await.unwrap();
-        service.catalog.run_now("a", "r").await.unwrap();
-        assert_eq!(receiver.next().await.path, path);
-        for event in events {
-            let call = receiver.next().await;
-            let body: serde_json::Value = serde_json::from_str(&call.body).unwrap();
-            assert_eq!((&body["event"], &body["key"]), (&(*event).into(), &"r".into()));
-        }
-        // The run itself, and its notice, are over before the next.
-        while !service.reader.timers(TimerQuery::new()).await.unwrap().is_empty() {
-            service.timer.sleep(Duration::from_millis(5)).await;
-        }
-    }
-    service.stop().await;
-    assert!(receiver.calls.try_recv().is_err());
 }
 
 /// For a while records cannot be read.
