@@ -4,14 +4,13 @@
  */
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { isLive, launch } from './browser.mjs';
+import { isLive, launch, serve } from './browser.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'tourbillon-attacks.'));
 let browser;
@@ -51,18 +50,14 @@ before(async () => {
   evil = await listen((_, response) => {
     response.writeHead(200, { 'content-type': 'text/html' }).end('<title>evil</title>');
   });
-  server = spawn(process.env.TOURBILLOND,
-    ['--store', join(folder, 'timers.db'), '--listen', '127.0.0.1:0'],
-    { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [line] = await once(server.stdout, 'data');
-  port = /:(\d+)\s/.exec(line)[1];
+  server = await serve(folder);
+  port = new URL(server.url).port;
   browser = await launch('--host-resolver-rules=MAP *.example 127.0.0.1');
 });
 
 after(async () => {
   await browser?.close();
-  server?.kill('SIGTERM');
-  if (server && server.exitCode === null) await once(server, 'exit');
+  await server?.stop();
   receiver?.close();
   evil?.close();
   rmSync(folder, { recursive: true });

@@ -1,8 +1,11 @@
 /** @file A Chromium for the tests, which hears every error, and knows axe. */
 
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -22,6 +25,25 @@ export function launch(...more) {
     args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
       '--disable-background-networking', '--disable-component-update', '--disable-sync', ...more],
   });
+}
+
+/**
+ * Starts the service on a store in the folder; returns its address and a way to stop it.
+ *
+ * @param {...string} flags Further ones.
+ */
+export async function serve(folder, ...flags) {
+  const server = spawn(process.env.TOURBILLOND,
+    ['--store', join(folder, 'timers.db'), '--listen', '127.0.0.1:0', ...flags],
+    { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = await once(server.stdout, 'data');
+  return {
+    url: /http:\/\/[\d.:]+/.exec(line)[0],
+    async stop() {
+      server.kill('SIGTERM');
+      if (server.exitCode === null) await once(server, 'exit');
+    },
+  };
 }
 
 /**

@@ -7,12 +7,11 @@
  * The environment has TOURBILLOND, the program.
  */
 
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { launch } from './browser.mjs';
+import { launch, serve } from './browser.mjs';
 
 const SCHEDULES = 10_000;
 const RUNS_EACH = 10;
@@ -25,34 +24,14 @@ const TIMES = 9;
 
 const [command, folder] = process.argv.slice(2);
 
-/** Starts the service on the store of the folder; returns its address and a way to stop it. */
-async function serve() {
+/** Does `work` with the service on the store of the folder, and stops the service in any case. */
+async function withService(work) {
   const config = join(folder, 'apps.toml');
   writeFileSync(config, `[apps.default]
 networks = ["127.0.0.0/8"]
 limits = { schedules = ${2 * SCHEDULES}, due_per_second = 100000, concurrent = 256, per_host = 256 }
 `, { mode: 0o600 });
-  const server = spawn(process.env.TOURBILLOND,
-    ['--store', join(folder, 'timers.db'), '--listen', '127.0.0.1:0', '--config', config],
-    { stdio: ['ignore', 'pipe', 'ignore'] });
-  let text = '';
-  for await (const part of server.stdout) {
-    text += part;
-    if (text.includes('\n')) break;
-  }
-  server.stdout.resume();
-  return {
-    url: /http:\/\/[\d.:]+/.exec(text)[0],
-    async stop() {
-      server.kill('SIGTERM');
-      if (server.exitCode === null) await once(server, 'exit');
-    },
-  };
-}
-
-/** Does `work` with the service on the store of the folder, and stops the service in any case. */
-async function withService(work) {
-  const { url, stop } = await serve();
+  const { url, stop } = await serve(folder, '--config', config);
   try {
     await work(url);
   } finally {

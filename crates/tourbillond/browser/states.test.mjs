@@ -35,6 +35,20 @@ const show = async (options = {}) => {
   await isLive(page);
   return page;
 };
+/** Holds requests until what it returns is called. */
+const hold = async (pattern, options) => {
+  let letGo;
+  const waiting = new Promise((resolve) => { letGo = resolve; });
+  await page.route(pattern, async (route) => {
+    await waiting;
+    await route.continue();
+  }, options);
+  return letGo;
+};
+const keyOf = (index) => `job-${String(index).padStart(3, '0')}`;
+/** So many schedules or runs like one, but for their keys and `more`. */
+const jobs = (many, of, more) => Array.from({ length: many }, (_, index) =>
+  ({ ...of, key: keyOf(index), id: `${index}`, ...more?.(index) }));
 const says = (text) => page.getByText(text).first().waitFor();
 const shoot = (name, options = {}) => shots && page.screenshot({
   path: `${shots}/${name}.png`, fullPage: true, ...options });
@@ -778,12 +792,7 @@ test('the result of a test goes with the request that it was of', async () => {
   await url.fill('https://billing.internal/pong');
   assert.equal(await shown.textContent(), '');
   // A form that changes while its test is sent has none.
-  let letGo;
-  const waiting = new Promise((resolve) => { letGo = resolve; });
-  await page.route('**/test', async (route) => {
-    await waiting;
-    await route.continue();
-  });
+  const letGo = await hold('**/test');
   await send.click();
   await shown.getByText('Sending').waitFor();
   await url.fill('https://billing.internal/other');
@@ -874,8 +883,7 @@ test('one app at a time, by the address', async () => {
 
 test('a long list is read on demand, and keeps the focus', async () => {
   const [first] = fake.world.schedules;
-  fake.world.schedules = Array.from({ length: 120 }, (_, index) =>
-    ({ ...first, key: `job-${String(index).padStart(3, '0')}`, id: `${index}` }));
+  fake.world.schedules = jobs(120, first);
   await show();
   await go(page, '/schedules', 'Schedules');
   await page.getByText(/50 of 120 schedules, as of/).waitFor();
@@ -909,23 +917,15 @@ test('a list that is drawn again keeps the focus on a label, whatever its name i
 
 test('what follows a list that is not shown any more is not read', async () => {
   const [first] = fake.world.schedules;
-  fake.world.schedules = Array.from({ length: 120 }, (_, index) =>
-    ({ ...first, key: `job-${String(index).padStart(3, '0')}`, id: `${index}` }));
+  fake.world.schedules = jobs(120, first);
   await show();
   await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
   await go(page, '/schedules?app=billing', 'Schedules');
   await page.getByText(/50 of 120 schedules, as of/).waitFor();
-  let letGo;
-  const waiting = new Promise((resolve) => { letGo = resolve; });
-  let asked;
-  const isAsked = new Promise((resolve) => { asked = resolve; });
-  await page.route('**/schedules?*search=*', async (route) => {
-    asked();
-    await waiting;
-    await route.continue();
-  });
+  const letGo = await hold('**/schedules?*search=*');
+  const asked = page.waitForRequest('**/schedules?*search=*');
   await page.getByLabel('Search').fill('b-0');
-  await isAsked;
+  await asked;
   await page.getByRole('button', { name: 'Show more' }).click();
   letGo();
   await page.getByText(/50 of 100 schedules, as of/).waitFor();
@@ -935,9 +935,8 @@ test('what follows a list that is not shown any more is not read', async () => {
 test('what is read on is only what is new', async () => {
   const [first] = fake.world.schedules;
   const [, , , , dead] = fake.world.runs;
-  fake.world.schedules = Array.from({ length: 120 }, (_, index) =>
-    ({ ...first, key: `job-${String(index).padStart(3, '0')}`, id: `${index}` }));
-  fake.world.runs = Array.from({ length: 120 }, (_, index) => ({ ...dead, id: `${index}` }));
+  fake.world.schedules = jobs(120, first);
+  fake.world.runs = jobs(120, dead);
   await show();
   // Nothing is read again by itself in a tab that is not looked at.
   await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
@@ -1158,12 +1157,7 @@ test('what is sent from a dialog is said also if the dialog is cancelled', async
     ['enabled', /^ledger-sync: 100 runs created, 0 existed\. More may be missing/],
     ['disabled', 'Backfill ledger-sync: The schedule is disabled; enable it first.'],
   ]) {
-    let letGo;
-    const waiting = new Promise((resolve) => { letGo = resolve; });
-    await page.route('**/backfill', async (route) => {
-      await waiting;
-      await route.continue();
-    }, { times: 1 });
+    const letGo = await hold('**/backfill', { times: 1 });
     await page.getByRole('button', { name: 'Backfill' }).click();
     const dialog = page.getByRole('dialog', { name: 'Backfill ledger-sync' });
     await dialog.getByRole('button', { name: 'Create runs' }).click();
@@ -1351,10 +1345,7 @@ test('labels are shown, filtered by, and edited', async () => {
 
 test('a label that few have is looked for so far, and further when it is asked for', async () => {
   const [first] = fake.world.schedules;
-  fake.world.schedules = Array.from({ length: 120 }, (_, index) => ({
-    ...first, key: `job-${String(index).padStart(3, '0')}`, id: `${index}`,
-    labels: index > 100 ? { few: '' } : {},
-  }));
+  fake.world.schedules = jobs(120, first, (index) => ({ labels: index > 100 ? { few: '' } : {} }));
   fake.world.looked = 10;
   await show();
   await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
@@ -1380,9 +1371,9 @@ test('a label that few have is looked for so far, and further when it is asked f
 
 test('runs of which few wait are looked for so far, and further when it is asked for', async () => {
   const [first] = fake.world.runs;
-  fake.world.runs = Array.from({ length: 120 }, (_, index) => ({
-    ...first, app: 'billing', key: `job-${String(index).padStart(3, '0')}`, id: `${index}`,
-    due: first.scheduled_for, recorded: undefined, state: index > 60 ? 'waiting' : 'pending',
+  fake.world.runs = jobs(120, first, (index) => ({
+    app: 'billing', due: first.scheduled_for, recorded: undefined,
+    state: index > 60 ? 'waiting' : 'pending',
   }));
   fake.world.looked = 10;
   await show();
@@ -1403,15 +1394,14 @@ test('runs of which few wait are looked for so far, and further when it is asked
 test('the list is sorted by its heads and by a choice, and says what of it', async () => {
   const [first] = fake.world.schedules;
   const [, , , , dead] = fake.world.runs;
-  const key = (index) => `job-${String(index).padStart(3, '0')}`;
   const time = (index) => new Date(fake.now() + (index * 37 % 250) * 60_000).toISOString();
-  fake.world.schedules = Array.from({ length: 250 }, (_, index) => ({
-    ...first, key: key(index), id: `${index}`, state: 'enabled', next: index ? [time(index)] : [],
+  fake.world.schedules = jobs(250, first, (index) => ({
+    state: 'enabled', next: index ? [time(index)] : [],
   }));
-  fake.world.runs = [1, 2, 3].map((index) => ({
-    ...dead, key: key(index), id: key(index), recorded: new Date(fake.now() - index * 60_000).toISOString(),
+  fake.world.runs = jobs(4, dead, (index) => ({
+    recorded: new Date(fake.now() - index * 60_000).toISOString(),
     state: index === 2 ? 'dead' : 'succeeded',
-  }));
+  })).slice(1);
   await show();
   await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
   await go(page, '/schedules?app=billing', 'Schedules');
@@ -1427,25 +1417,25 @@ test('the list is sorted by its heads and by a choice, and says what of it', asy
   assert.deepEqual(await sorts(), ['none', 'ascending', 'none']);
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Next');
   const soonest = Array.from({ length: 200 }, (_, index) => index)
-    .sort((a, b) => !a - !b || a * 37 % 250 - b * 37 % 250).map(key);
+    .sort((a, b) => !a - !b || a * 37 % 250 - b * 37 % 250).map(keyOf);
   assert.deepEqual(await keys(), soonest);
   await head('Next').getByRole('button').press('Enter');
   await page.locator('th[aria-sort=descending]', { hasText: 'Next' }).waitFor();
   await page.getByRole('button', { name: 'Show more' }).click();
   await page.getByText(/^250 schedules, as of [\d:]+\.$/).waitFor();
   const [latest, ...others] = await keys();
-  assert.deepEqual([latest, others.at(-1)], [key(27), key(0)]);
+  assert.deepEqual([latest, others.at(-1)], [keyOf(27), keyOf(0)]);
   await head('Last runs').getByRole('button').click();
-  await page.locator('tbody tr:first-child a.key', { hasText: key(1) }).waitFor();
-  assert.deepEqual((await keys()).slice(0, 4), [1, 2, 3, 0].map(key));
+  await page.locator('tbody tr:first-child a.key', { hasText: keyOf(1) }).waitFor();
+  assert.deepEqual((await keys()).slice(0, 4), [1, 2, 3, 0].map(keyOf));
   await page.getByLabel('Sort by').selectOption('result');
-  await page.locator('tbody tr:first-child a.key', { hasText: key(2) }).waitFor();
-  assert.deepEqual((await keys()).slice(0, 4), [2, 1, 3, 0].map(key));
+  await page.locator('tbody tr:first-child a.key', { hasText: keyOf(2) }).waitFor();
+  assert.deepEqual((await keys()).slice(0, 4), [2, 1, 3, 0].map(keyOf));
   assert.deepEqual(await sorts(), ['none', 'none', 'other']);
   assert.match(page.url(), /sort=result$/);
   await head('Schedule').getByRole('button').click();
   await page.getByText(/^50 of 250 schedules, as of [\d:]+\.$/).waitFor();
-  assert.deepEqual(await keys(), Array.from({ length: 50 }, (_, index) => key(index)));
+  assert.deepEqual(await keys(), Array.from({ length: 50 }, (_, index) => keyOf(index)));
 });
 
 test('what is selected is what is shown', async () => {
@@ -1494,12 +1484,7 @@ test('what a history does not count is said, and nothing is said of what is not 
   await history.getByText('As a table').click();
   await history.getByRole('row', { name: /not counted not counted not counted not counted$/ }).waitFor();
   await accessible(page, 'a history that is cut');
-  let letGo;
-  const waiting = new Promise((resolve) => { letGo = resolve; });
-  await page.route('**/history?**', async (route) => {
-    await waiting;
-    await route.continue();
-  });
+  const letGo = await hold('**/history?**');
   await history.getByLabel('Span').selectOption('week');
   assert.match(await said('End'), /\b19:13, not read yet$/);
   letGo();
