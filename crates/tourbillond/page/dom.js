@@ -158,8 +158,8 @@ export function table(caption, columns, cards = columns.length > 3) {
 }
 
 /** A row of a {@link table}; each cell is `[column, content]`, and the first one heads the row. */
-export function row(cells, attributes = {}) {
-  return h('tr', { role: 'row', ...attributes }, cells.map(([column, content], index) => {
+export function row(cells) {
+  return h('tr', { role: 'row' }, cells.map(([column, content], index) => {
     const inside = content && h('div', {}, content);
     return index
       ? h('td', { role: 'cell', 'data-column': column }, inside)

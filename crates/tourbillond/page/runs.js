@@ -183,7 +183,7 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
       ['Attempts', count(run.attempts)],
       ['Answer', why(run)],
       ['Actions', canRetry(frame, run) && button('Retry', () => again(run), { about: run.key })],
-    ], { class: stateOf(run) });
+    ]);
   }
 
   async function again(run) {

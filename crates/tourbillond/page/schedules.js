@@ -302,7 +302,7 @@ export function show(holder, frame, { parameters }) {
           h('a', { href: frame.link(['runs'], { app, key }), 'data-act': 'runs', class: 'button' }, 'Runs'),
           frame.canChange(app) && h('a',
             { href: frame.link(['edit', app, key]), 'data-act': 'edit', class: 'button' }, 'Edit')))],
-    ], { class: schedule.state });
+    ]);
   }
 
   /** Whether it is read again by itself. What was looked for further and further is not. */

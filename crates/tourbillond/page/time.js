@@ -128,6 +128,6 @@ export function atLeast(isCut, figure) {
 }
 
 /** `1 call`, `2 calls`. */
-export function counted(number, one, many = `${one}s`) {
-  return `${count(number)} ${number === 1 ? one : many}`;
+export function counted(number, one) {
+  return `${count(number)} ${one}${number === 1 ? '' : 's'}`;
 }
