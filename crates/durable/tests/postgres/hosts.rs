@@ -2,19 +2,18 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tourbillon_durable::StoreErrorKind;
 use tourbillon_durable::store::{Postgres, Store};
 
-use crate::cluster::{Database, PATIENT};
+use crate::cluster::Database;
 use crate::faults::{ANSWERS, Proxy, REQUESTS};
 use crate::listening::Ear;
-use crate::replica::{Pair, program};
+use crate::replica::Pair;
 
 /// A host that takes connections and is of no use.
 struct Fake {
@@ -175,44 +174,4 @@ fn a_listener_leaves_a_server_that_takes_no_more_writes() {
     ear.deaf();
     pair.set("default_transaction_read_only", "off");
     ear.wait_until_it_listens();
-}
-
-/// Number of times that each span below is measured.
-const ROUNDS: usize = 15;
-
-/// Prints the time to a first answer, past a host that hangs and without one: ours, and that of
-/// psql with the start of its process.
-#[test]
-#[ignore = "measures"]
-fn time_past_a_host_that_hangs() {
-    let database = Database::new();
-    drop(database.connect());
-    let hung = Fake::new(hang);
-    let hosts = [behind(&hung, &database), database.server().to_string()];
-    let [past, direct] = hosts.map(|hosts| {
-        let address =
-            database.address_of(&hosts, "sslmode=disable&target_session_attrs=read-write");
-        let address = address.replace(PATIENT, "connect_timeout=2");
-        let store = median(|| _ = Postgres::connect(&address).unwrap().now().unwrap());
-        let psql = median(|| {
-            let mut psql = program("psql");
-            psql.args(["-XAtc", "SELECT now()", &address]).stdout(Stdio::null());
-            assert!(psql.status().unwrap().success());
-        });
-        (store, psql)
-    });
-    println!(
-        "past a host that hangs: the store {:.2?}, psql {:.2?}; without one {:.2?}, {:.2?}",
-        past.0, past.1, direct.0, direct.1,
-    );
-}
-
-fn median(measured: impl Fn()) -> Duration {
-    let mut spans = [(); ROUNDS].map(|()| {
-        let begun = Instant::now();
-        measured();
-        begun.elapsed()
-    });
-    spans.sort();
-    spans[ROUNDS / 2]
 }

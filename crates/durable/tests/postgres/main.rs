@@ -17,7 +17,6 @@ mod replication;
 mod runtimes;
 mod schema;
 mod schemas;
-mod smoke;
 #[cfg(feature = "sqlx-0_8")]
 mod sqlx;
 #[cfg(feature = "tls")]

@@ -183,7 +183,7 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// A program of the server that the tests run on.
-pub(crate) fn program(name: &str) -> Command {
+fn program(name: &str) -> Command {
     let folder = std::env::var_os("TOURBILLON_POSTGRES_BIN").expect(
         "TOURBILLON_POSTGRES_BIN is not set; `ci/durable-postgres.sh`, in the repository, sets it",
     );
