@@ -48,6 +48,21 @@ pub(crate) struct Wanted {
     pub(crate) expect: Option<Option<u64>>,
 }
 
+impl Wanted {
+    pub(crate) fn new(name: &str, kind: &str, schedule: Schedule) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            schedule,
+            policies: Policies::default(),
+            lane: None,
+            payload: Vec::new(),
+            enabled: None,
+            expect: None,
+        }
+    }
+}
+
 /// Result of an [`Every`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Upsert {
@@ -103,17 +118,7 @@ impl<T> Tried<T> {
 
 impl Every {
     pub(super) fn new(client: &Client, name: &str, schedule: Schedule) -> Self {
-        let wanted = Wanted {
-            name: name.to_owned(),
-            kind: name.to_owned(),
-            schedule,
-            policies: Policies::default(),
-            lane: None,
-            payload: Vec::new(),
-            enabled: None,
-            expect: None,
-        };
-        Self { client: client.clone(), wanted, as_of: None }
+        Self { client: client.clone(), wanted: Wanted::new(name, name, schedule), as_of: None }
     }
 
     /// Sets the kind of handler that its occurrences are for; the schedule's name by default.

@@ -32,6 +32,8 @@ const SHORT: Duration = Duration::from_millis(20);
 struct Gate {
     state: Mutex<Calls>,
     changed: Condvar,
+    /// Is called with the name of each call once that is carried out.
+    after: Option<Box<dyn Fn(&'static str) + Send + Sync>>,
 }
 
 /// Calls that came to a gate.
@@ -44,6 +46,10 @@ struct Calls {
 }
 
 impl Gate {
+    fn with(after: impl Fn(&'static str) + Send + Sync + 'static) -> Self {
+        Self { after: Some(Box::new(after)), ..Self::default() }
+    }
+
     /// Holds all calls.
     fn close(&self) {
         self.hold(0..usize::MAX);
@@ -102,7 +108,11 @@ impl<S: Store> Gated<S> {
         work: impl FnOnce(&mut dyn Store) -> Result<T>,
     ) -> Result<T> {
         self.1.pass(name);
-        work(&mut self.0)
+        let answer = work(&mut self.0);
+        if let Some(after) = &self.1.after {
+            after(name);
+        }
+        answer
     }
 }
 
@@ -134,11 +144,12 @@ impl Scene {
 
     /// With so many connections.
     fn with(connections: usize) -> Self {
-        Self::on(Memory::new(&tourbillon::Timer::global()), connections)
+        let tables = Memory::new(&tourbillon::Timer::global());
+        Self::on(tables, Gate::default(), connections)
     }
 
-    fn on(tables: Memory, connections: usize) -> Self {
-        let gate = Arc::new(Gate::default());
+    fn on(tables: Memory, gate: Gate, connections: usize) -> Self {
+        let gate = Arc::new(gate);
         let store = || Box::new(Gated(tables.clone(), gate.clone())) as Box<dyn Store>;
         let stores = (0..connections).map(|_| store()).collect();
         let client = Client::start(stores, None).unwrap();

@@ -22,7 +22,7 @@ use super::{
 use crate::client::{self, RunNow, Wanted};
 use crate::error::StoreErrorKind;
 use crate::id::{NodeId, Shards, TimerId};
-use crate::policy::{Policies, Retry};
+use crate::policy::Retry;
 use crate::schedule::Schedule;
 use crate::store::{Memory, NewTimer, Notification, ScheduleQuery, Store as _, TimerQuery};
 use picky::Picky;
@@ -310,16 +310,8 @@ fn a_timer_that_is_late_waits_for_no_other() {
 /// Makes so many schedules that have an occurrence each second.
 fn schedules(store: &mut Memory, count: u32) {
     for number in 0..count {
-        let wanted = Wanted {
-            name: number.to_string(),
-            kind: "tick".to_owned(),
-            schedule: Schedule::every(Duration::from_secs(1)),
-            policies: Policies::default(),
-            lane: None,
-            payload: Vec::new(),
-            enabled: None,
-            expect: None,
-        };
+        let each_second = Schedule::every(Duration::from_secs(1));
+        let wanted = Wanted::new(&number.to_string(), "tick", each_second);
         client::upsert(store, &wanted).unwrap();
     }
 }
@@ -1122,16 +1114,7 @@ fn a_flood_of_notices_makes_few_scans() {
 fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
     let (_clock, timer, memory) = world();
     let mut store = Node::new(&timer, &memory).store;
-    let wanted = Wanted {
-        name: "t".to_owned(),
-        kind: "t".to_owned(),
-        schedule: Schedule::every(TICK * 1_000_000),
-        policies: Policies::default(),
-        lane: None,
-        payload: Vec::new(),
-        enabled: None,
-        expect: None,
-    };
+    let wanted = Wanted::new("t", "t", Schedule::every(TICK * 1_000_000));
     client::upsert(&mut store, &wanted).unwrap();
     store.lost = 2;
     let (ran, _) = client::run_now(&mut store, "t").unwrap();

@@ -7,12 +7,10 @@ use std::time::Duration;
 use super::world::{World, with_world};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
-use crate::record::Record;
 use crate::store::{
-    Advance, Advanced, Amendment, Batch, Beat, Change, Changed, Claimed, End, Filled, Finished,
-    Held, Inserted, Maintained, ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview,
-    OverviewOf, Past, Promoted, RecordQuery, Reschedule, Result, Scan, ScheduleQuery, ScheduleRow,
-    Store, Timer, TimerQuery, TimerUpdate, Upcoming, UpcomingQuery, Window, ZonedQuery,
+    Advance, Advanced, Batch, Beat, Claimed, End, Finished, Held, Inserted, Maintained, Memory,
+    NewTimer, Promoted, Reschedule, Result, Scan, ScheduleRow, Store, TimerUpdate, Upcoming,
+    UpcomingQuery, Window, ZonedQuery,
 };
 use crate::time::Time;
 
@@ -103,6 +101,14 @@ impl Faulty {
             if is_dead(self.number) { gone() } else { answer }
         })
     }
+
+    fn never<T>(
+        &mut self,
+        name: &'static str,
+        _: impl FnOnce(&mut dyn Store) -> Result<T>,
+    ) -> Result<T> {
+        unimplemented!("no node asks for {name}")
+    }
 }
 
 impl crate::store::Sealed for Faulty {}
@@ -188,34 +194,6 @@ impl Store for Faulty {
         })
     }
 
-    fn amend(&mut self, _: &Amendment<'_>) -> Result<TimerUpdate> {
-        unimplemented!("no node asks for it")
-    }
-
-    fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
-        unimplemented!("no node asks for it")
-    }
-
-    fn overview(&mut self, _: &OverviewOf) -> Result<Overview> {
-        unimplemented!("no node asks for it")
-    }
-
-    fn find(&mut self, _: &str) -> Result<Option<Timer>> {
-        unimplemented!("no node asks for it")
-    }
-
-    fn timers(&mut self, _: &TimerQuery) -> Result<Vec<Timer>> {
-        unimplemented!("no node asks for it")
-    }
-
-    fn schedule(&mut self, _: &str) -> Result<(Time, Option<ScheduleRow>)> {
-        unimplemented!("no node asks for it")
-    }
-
-    fn schedules(&mut self, _: &ScheduleQuery) -> Result<Vec<ScheduleRow>> {
-        unimplemented!("no node asks for it")
-    }
-
     fn upcoming(&mut self, query: &UpcomingQuery) -> Result<Upcoming> {
         let query = *query;
         self.call(move |db| db.upcoming(&query))
@@ -231,10 +209,6 @@ impl Store for Faulty {
         self.call(move |db| db.rezone(&row))
     }
 
-    fn change(&mut self, _: &Change<'_>) -> Result<Changed> {
-        unimplemented!("no node asks for it")
-    }
-
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
         let (timers, skipped) = (advance.timers.to_vec(), advance.skipped.to_vec());
         let Advance { schedule, version, from, next, only_idle, .. } = *advance;
@@ -245,19 +219,8 @@ impl Store for Faulty {
         })
     }
 
-    fn backfill(&mut self, _: &Past<'_>) -> Result<Filled> {
-        unimplemented!("no node asks for it")
-    }
-
-    fn insert_occurrence(&mut self, _: &NewOccurrence<'_>) -> Result<ManualRun> {
-        unimplemented!("no node asks for it")
-    }
-
-    fn records(&mut self, _: &RecordQuery) -> Result<Vec<Record>> {
-        unimplemented!("no node asks for it")
-    }
-
-    fn prune(&mut self, _: Time, _: u32) -> Result<u64> {
-        unimplemented!("no node asks for it")
+    crate::forward! { self.never;
+        amend nodes overview find timers schedule schedules change backfill insert_occurrence
+        records prune
     }
 }

@@ -190,16 +190,9 @@ impl Model {
             Some(old) => old.lane.clone(),
             None => (name == "one" && world.chance(500)).then(|| LANES[0].to_owned()),
         };
-        let wanted = Wanted {
-            name: name.to_owned(),
-            kind: KINDS[world.below(2) as usize].to_owned(),
-            schedule: limited(world, Schedule::every(Duration::from_millis(period))),
-            policies,
-            lane,
-            payload: Vec::new(),
-            enabled: None,
-            expect: None,
-        };
+        let kind = KINDS[world.below(2) as usize];
+        let schedule = limited(world, Schedule::every(Duration::from_millis(period)));
+        let wanted = Wanted { policies, lane, ..Wanted::new(name, kind, schedule) };
         let running = running(world, name);
         let upserted = client::upsert(&mut db, &wanted).unwrap();
         let mut model = world.model.borrow_mut();

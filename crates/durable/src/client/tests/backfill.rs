@@ -4,43 +4,13 @@ use std::time::Duration;
 
 use pollster::block_on;
 
+use super::{Gate, Scene};
 use crate::client::schedules::stop;
 use crate::client::{Backfilled, Client, Upsert};
 use crate::record::Reason;
 use crate::schedule::Schedule;
-use crate::store::{Memory, Result, Store, TimerQuery};
+use crate::store::{Memory, TimerQuery};
 use crate::time::Time;
-
-/// Store whose tables somebody else changes after each part of a backfill.
-struct Meddled(Memory, fn(&mut Memory));
-
-impl Meddled {
-    fn pass<T>(
-        &mut self,
-        name: &'static str,
-        work: impl FnOnce(&mut dyn Store) -> Result<T>,
-    ) -> Result<T> {
-        let answer = work(&mut self.0);
-        if name == "backfill" {
-            (self.1)(&mut self.0);
-        }
-        answer
-    }
-}
-
-impl crate::store::Sealed for Meddled {}
-
-impl Store for Meddled {
-    fn connect(&self) -> Result<Box<dyn Store>> {
-        Ok(Box::new(Self(self.0.clone(), self.1)))
-    }
-
-    crate::forward! { self.pass;
-        now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-        confirm find timers schedule schedules upcoming zoned rezone change advance backfill
-        insert_occurrence records overview prune named promote
-    }
-}
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -66,7 +36,14 @@ fn a_backfill_during_which_the_schedule_is_stopped_says_what_it_made() {
     }
     for meddle in [disable, remove, make_again] {
         let tables = Memory::new(&tourbillon::Timer::global());
-        let client = Client::new(Box::new(Meddled(tables, meddle))).unwrap();
+        // Somebody else changes the tables after each part.
+        let others = tables.clone();
+        let gate = Gate::with(move |call| {
+            if call == "backfill" {
+                meddle(&mut others.clone());
+            }
+        });
+        let client = Scene::on(tables, gate, 1).client;
         schedule_report(&client);
         let now = block_on(client.now()).unwrap();
         let range = now - 700 * SECOND..now - 10 * SECOND;

@@ -6,7 +6,7 @@ use pollster::block_on;
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 
-use super::Scene;
+use super::{Gate, Scene};
 use crate::client::Client;
 use crate::record::{Outcome, Reason};
 use crate::schedule::Schedule;
@@ -36,7 +36,7 @@ fn a_schedule_that_stops_records_all_that_was_due_in_several_transactions() {
     {
         let clock = VirtualClock::new();
         let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
-        let scene = Scene::on(Memory::new(&timer), 1);
+        let scene = Scene::on(Memory::new(&timer), Gate::default(), 1);
         block_on(scene.client.every("t", Schedule::every(HOUR)).upsert()).unwrap();
         let first = schedule(&scene).unwrap().next.unwrap();
         clock.advance(HOUR * LENGTH);

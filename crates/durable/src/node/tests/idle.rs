@@ -138,16 +138,7 @@ fn a_timer_whose_notice_is_lost_starts_within_the_period_of_a_scan() {
 fn a_schedule_that_comes_to_an_idle_node_is_in_time() {
     let span = SECOND * 2;
     let come = |idle: &mut Idle| {
-        let wanted = Wanted {
-            name: "news".to_owned(),
-            kind: "mail".to_owned(),
-            schedule: Schedule::every(span),
-            policies: Policies::default(),
-            lane: None,
-            payload: Vec::new(),
-            enabled: None,
-            expect: None,
-        };
+        let wanted = Wanted::new("news", "mail", Schedule::every(span));
         client::upsert(&mut idle.memory, &wanted).unwrap();
     };
     comes_at_any_moment(come, span);

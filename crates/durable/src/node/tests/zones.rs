@@ -7,6 +7,7 @@ use tourbillon_cron::ZoneData;
 use super::*;
 use crate::Time;
 use crate::id::ScheduleId;
+use crate::policy::Policies;
 use crate::rule::Rule;
 use crate::store::{Change, RecordQuery, ScheduleRow};
 

@@ -232,16 +232,7 @@ pub(super) fn a_schedule_that_cannot_be_read_can_be_stopped(rig: &dyn Rig) {
     assert_eq!((paused.paused, paused.next, paused.wall), (Some(until), Some(until), None));
 
     unreadable(&mut bench, "put");
-    let wanted = Wanted {
-        name: "put".to_owned(),
-        kind: "bill".to_owned(),
-        schedule: nine(&mut bench).0,
-        policies: Policies::default(),
-        lane: None,
-        payload: Vec::new(),
-        enabled: None,
-        expect: None,
-    };
+    let wanted = Wanted::new("put", "bill", nine(&mut bench).0);
     let changed = client::upsert(&mut *bench.store, &wanted).unwrap();
     assert!(matches!(changed, Upsert::Changed { .. }), "{changed:?}");
     assert!(found(&mut bench, "put").rule.is_ok());
