@@ -1,21 +1,10 @@
-//! [`Floor`]: the place where a connection begins to read due timers.
+//! [`Floor`]: the place where a connection begins to read due timers, so that reads do not pass the
+//! index entries of ended timers. `docs/POSTGRES.md`, "Beside a long snapshot", says why and how.
 //!
-//! A timer that has ended leaves an entry in each index, which nothing removes while any snapshot
-//! in the database is older than the end. Reads from the beginning of an index on `due` would pass
-//! all of these. So a connection remembers a time, the floor, and the timers due before it; it
-//! looks those up by id, and reads the index from the floor on.
-//!
-//! A look moves the floor to [`MARGIN`] before now. By one statement, and so in one snapshot, it
-//! reads the remaining known timers and those between the old floor and the new one.
-//!
-//! A timer can appear before the floor later: by a transaction that began longer than the margin
-//! before the look, by a clock that has stepped, or by hand. So looks also walk through the range
-//! before the floor, again and again, for one part in [`SHARE`] of the time. A [`Walk`] moves down
-//! from the floor in parts. Each part is meant to take the server some [`PART`] longer than an
-//! empty one. A look makes as many parts as fit into its slice, and the next look continues: so
-//! a long walk delays beats and scans for a short time each. The timers that a part finds are known
-//! from then on. Where there is no floor yet, the end of the first walk sets it. Without a long
-//! snapshot a walk is one part, and each look of a node has one.
+//! A look moves the floor to [`MARGIN`] before now, by one statement and so in one snapshot. Looks
+//! also walk through the range before it, for one part in [`SHARE`] of the time: a [`Walk`] moves
+//! down from the floor in parts of some [`PART`] each. Without a floor, the end of the first walk
+//! sets it.
 
 use std::time::Duration;
 
