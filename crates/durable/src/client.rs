@@ -68,7 +68,7 @@ use crate::trace;
 const REPEATS: usize = 5;
 
 /// Records that one call deletes.
-const PRUNED: u32 = 10_000;
+const PRUNED: u32 = 2_000;
 
 /// Longest time that a call waits for its answer, unless the client is given another.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -605,7 +605,8 @@ pub trait Store: Send + Sealed {
     fn overview(&mut self, of: &OverviewOf) -> Result<Overview>;
 
     /// Deletes records from before `before`, or nearly all of them; at most `limit` where that
-    /// costs something. Returns how many.
+    /// costs something. Returns how many. It is one transaction, so `limit` is a few
+    /// thousand at most.
     #[doc(hidden)]
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64>;
 }

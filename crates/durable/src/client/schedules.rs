@@ -486,7 +486,7 @@ fn plain(old: &ScheduleRow) -> Change<'_> {
 /// Makes a change, and returns the timers that were claimed before.
 fn make(store: &mut dyn Store, change: &Change<'_>) -> Result<Tried<Vec<(TimerId, u32)>>> {
     Ok(match store.change(change)? {
-        Changed::Done { claimed, .. } => Tried::Done(claimed),
+        Changed::Done { claimed } => Tried::Done(claimed),
         Changed::Stale => Tried::Stale,
     })
 }

@@ -17,7 +17,7 @@ use super::{
     UpcomingQuery, Waiting, Window, ZonedQuery,
 };
 use crate::id::{Lease, NodeId, Shards, TimerId};
-use crate::record::{Reason, Record, RecordSummary};
+use crate::record::{Reason, Record};
 use crate::time::Time;
 
 /// Most timers in an answer to [`Store::held`], so few that tests see several parts.
@@ -138,10 +138,9 @@ impl Store for Memory {
         maintained.orphans = tables.free_all(|tables, lease| !tables.lives(lease));
         let stopped = tables.stopped.iter().filter(|(id, _)| tables.timers[id].running.is_none());
         let stopped: Vec<_> = stopped.map(|(id, reason)| (*id, *reason)).collect();
-        for (id, reason) in &stopped {
-            tables.withdraw(*id, *reason, now);
+        for (id, reason) in stopped {
+            tables.withdraw(id, reason, now);
         }
-        maintained.stopped = stopped.len() as u64;
         let queued = tables.by_due.range((Time::NEVER, TimerId::from_bits(0))..);
         let queued = queued.map(|(_, id)| &tables.timers[id].new);
         let queued = queued.filter(|new| new.lane.is_none()).filter_map(|new| new.schedule);
@@ -471,11 +470,6 @@ impl Store for Memory {
         } else {
             rows.take(limit).cloned().collect()
         })
-    }
-
-    fn latest_records(&mut self, names: &[&str], each: u32) -> Result<Vec<Vec<RecordSummary>>> {
-        let (_, tables) = self.begin();
-        Ok(tables.latest(names, each as usize))
     }
 
     fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {

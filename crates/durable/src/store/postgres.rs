@@ -493,15 +493,6 @@ impl Store for Postgres {
     }
 
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {
-        let mut count = 0;
-        while count < u64::from(limit) {
-            let part = lists::PRUNED.min(limit - count as u32);
-            let pruned = self.call(async |session, _| lists::prune(session, before, part).await)?;
-            count += pruned;
-            if pruned < u64::from(part) {
-                break;
-            }
-        }
-        Ok(count)
+        self.call(async |session, _| lists::prune(session, before, limit).await)
     }
 }

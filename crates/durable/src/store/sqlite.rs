@@ -44,9 +44,6 @@ use crate::id::{Lease, TimerId};
 use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 
-/// Records that are deleted in one transaction. Nobody else writes meanwhile.
-const PRUNED: u32 = 2_000;
-
 /// A database in one file, which all processes of one host can open.
 ///
 /// The writes of a call are on the disk when it returns. There is one writer at a time: the
@@ -307,15 +304,6 @@ impl Store for Sqlite {
     }
 
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {
-        let mut count = 0;
-        while count < u64::from(limit) {
-            let part = PRUNED.min(limit - count as u32);
-            let pruned = self.link.write(|file, _| lists::prune(file, before, part))?;
-            count += pruned;
-            if pruned < u64::from(part) {
-                break;
-            }
-        }
-        Ok(count)
+        self.link.write(|file, _| lists::prune(file, before, limit))
     }
 }

@@ -51,8 +51,6 @@ pub struct Maintained {
     pub nodes: u64,
     /// Timers of dead nodes that are pending again.
     pub orphans: u64,
-    /// Timers that ran when their schedule was stopped, and are recorded as cancelled.
-    pub stopped: u64,
     /// Timers that left the queue of their schedule.
     pub promoted: u64,
     /// True if there may be more to do.
@@ -592,8 +590,6 @@ impl Change<'_> {
 pub enum Changed {
     /// The change is made.
     Done {
-        /// The schedule's version; of a removed one, the one it would have.
-        version: u64,
         /// Timers of the schedule that were claimed before, with their numbers of attempts: those
         /// that run and, without `withdraw`, those that wait for another attempt.
         claimed: Vec<(TimerId, u32)>,

@@ -5,7 +5,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use crate::id::{Lease, NodeId, ScheduleId, TimerId};
-use crate::record::{Outcome, Reason, Record, RecordSummary};
+use crate::record::{Outcome, Reason, Record};
 use crate::store::overview::HOUR;
 use crate::store::{
     Advanced, Beat, Change, Changed, End, Finished, How, NewTimer, Notification, Overview,
@@ -286,7 +286,7 @@ impl Tables {
             }
         }
         let Some(row) = old.as_ref().or(change.row) else {
-            return Changed::Done { version, claimed: Vec::new() };
+            return Changed::Done { claimed: Vec::new() };
         };
         let timers: Vec<_> = self.of_schedule(row.id).cloned().collect();
         if let Some(reason) = change.withdraw {
@@ -306,7 +306,7 @@ impl Tables {
         self.skip(change.skipped, row, now);
         let claimed = self.of_schedule(row.id).filter(|timer| timer.attempt > 0);
         let claimed = claimed.map(|timer| (timer.new.id, timer.attempt)).collect();
-        Changed::Done { version, claimed }
+        Changed::Done { claimed }
     }
 
     /// Gives a timer that was never claimed the values of a new definition.
@@ -365,24 +365,6 @@ impl Tables {
         let records = records.take_while(|record| record.recorded >= overview.now - HOUR);
         let outcomes: Vec<_> = records.map(|record| (record.outcome, 1, record.recorded)).collect();
         overview.add_outcomes(&outcomes, part);
-    }
-
-    /// Returns the newest records of each name.
-    pub(super) fn latest(&self, names: &[&str], each: usize) -> Vec<Vec<RecordSummary>> {
-        let mut wanted: HashMap<&str, Vec<RecordSummary>> =
-            names.iter().map(|name| (*name, Vec::new())).collect();
-        let mut left = wanted.len() * each;
-        for record in self.records.values().rev() {
-            if left == 0 {
-                break;
-            }
-            let found = record.name.as_deref().and_then(|name| wanted.get_mut(name));
-            if let Some(found) = found.filter(|found| found.len() < each) {
-                found.push(record.clone().into());
-                left -= 1;
-            }
-        }
-        names.iter().map(|name| wanted[name].clone()).collect()
     }
 
     pub(super) fn finish(&mut self, lease: Lease, end: &End, now: Time) -> Finished {

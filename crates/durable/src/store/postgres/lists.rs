@@ -339,9 +339,6 @@ const PRUNE: &str = concat!(
     RETURNING timer"
 );
 
-/// Most records that one statement deletes: the server gives a statement a few seconds.
-pub(super) const PRUNED: u32 = 5_000;
-
 /// Epochs of nodes that have not been seen for two days.
 const FORGET: &str = "
     DELETE FROM tourbillon.identity AS i

@@ -313,7 +313,7 @@ pub(super) async fn maintain(session: &mut Session, search: &mut Search) -> Answ
     let orphans = freed?;
     let is_round = search.lane.is_empty();
     let more = search.is_urgent || stopped.max(promoted) >= MOST as u64 || !is_round;
-    Ok(Maintained { nodes, orphans, stopped, promoted, more })
+    Ok(Maintained { nodes, orphans, promoted, more })
 }
 
 /// Makes timers pending that run under leases that are over, in one part of the due timers.

@@ -273,7 +273,7 @@ pub(super) async fn change(session: &mut Session, change: &Change<'_>) -> Answer
     if let Change { expect: None, row: Some(row), withdraw: None, skipped: [], .. } = change {
         // A new schedule has no timers: one statement makes it, or finds its name taken.
         return Ok(match put(session, row, 1, CREATE).await? {
-            true => Changed::Done { version: 1, claimed: Vec::new() },
+            true => Changed::Done { claimed: Vec::new() },
             false => Changed::Stale,
         });
     }
@@ -315,11 +315,11 @@ async fn change_within(session: &mut impl Query, change: &Change<'_>) -> Answer<
     let (id, kind) = match (&old, change.row) {
         (Some((id, kind, _)), _) => (*id, &kind[..]),
         (None, Some(row)) => (row.id.into(), &row.kind[..]),
-        (None, None) => return Ok(Changed::Done { version: 1, claimed: Vec::new() }),
+        (None, None) => return Ok(Changed::Done { claimed: Vec::new() }),
     };
     let claimed = change_timers(session, id, change).await?;
     skip(session, (id, change.name, kind), change.skipped).await?;
-    Ok(Changed::Done { version: version.unsigned_abs(), claimed })
+    Ok(Changed::Done { claimed })
 }
 
 /// Takes back pending timers if asked to, and otherwise renews timers that were never claimed.

@@ -134,7 +134,7 @@ pub(super) fn maintain(
     let promoted = promoted + lanes::maintain(connection, now, lane)?;
     let is_round = lane.is_empty();
     let more = orphans.max(stopped).max(promoted) >= BATCH.unsigned_abs() || !is_round;
-    Ok(Maintained { nodes, orphans, stopped, promoted, more })
+    Ok(Maintained { nodes, orphans, promoted, more })
 }
 
 /// Records it, and says how many it was.

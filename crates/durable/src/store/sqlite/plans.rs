@@ -72,7 +72,6 @@ fn no_statement_walks_a_table() {
         zones::IS_AS_READ,
         zones::FIRST_TO_COME,
         zones::DELETE_TO_COME,
-        zones::SET_NEXT,
         lists::NEWEST,
         lists::PRUNE,
         overview::DUE,

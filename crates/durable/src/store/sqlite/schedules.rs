@@ -145,7 +145,7 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
         }
     }
     let Some(row) = old.as_ref().or(change.row) else {
-        return Ok(Changed::Done { version, claimed: Vec::new() });
+        return Ok(Changed::Done { claimed: Vec::new() });
     };
     let timers = of_schedule(connection, row.id)?;
     if let Some(reason) = change.withdraw {
@@ -166,7 +166,7 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
         |timer: &&Timer| timer.running.is_some() || change.withdraw.is_none() && timer.attempt > 0;
     let claimed = timers.iter().filter(is_claimed);
     let claimed: Vec<(TimerId, u32)> = claimed.map(|timer| (timer.new.id, timer.attempt)).collect();
-    Ok(Changed::Done { version, claimed })
+    Ok(Changed::Done { claimed })
 }
 
 /// Gives timers that were never claimed the values of a new definition.

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::failure::Answer;
+use super::schedules::MOVE;
 use super::values::{Id, Stamp, big, schedule};
 use crate::store::{Advanced, ScheduleRow, ZonedQuery};
 use crate::time::Time;
@@ -27,9 +28,6 @@ pub(super) const FIRST_TO_COME: &str = "
 pub(super) const DELETE_TO_COME: &str = "
     DELETE FROM tourbillon_timer WHERE schedule = ? AND scheduled_for > ? AND attempt = 0";
 
-pub(super) const SET_NEXT: &str =
-    "UPDATE tourbillon_schedule SET next = ?2, wall = ?3 WHERE id = ?1";
-
 pub(super) fn zoned(connection: &Connection, query: &ZonedQuery) -> Answer<Vec<ScheduleRow>> {
     let after = query.after.map_or(Id::from(0_u128), Id::from);
     // With the space that follows a version.
@@ -51,6 +49,6 @@ pub(super) fn rezone(connection: &Connection, now: Time, row: &ScheduleRow) -> A
     connection.prepare_cached(DELETE_TO_COME)?.execute(to_come)?;
     let moved = row.clone().with_next(row.found_again(first.map(|Stamp(first)| first), now));
     let wall = moved.wall.map(|wall| wall.to_string());
-    connection.prepare_cached(SET_NEXT)?.execute(params![id, moved.next.map(Stamp), wall])?;
+    connection.prepare_cached(MOVE)?.execute(params![id, moved.next.map(Stamp), wall])?;
     Ok(Advanced::Done)
 }
