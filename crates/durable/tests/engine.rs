@@ -92,20 +92,6 @@ fn runs_on_tokio() {
 }
 
 #[test]
-fn a_dropped_fire_is_handed_back() {
-    run(async {
-        let store = memory();
-        let engine = start(&store);
-        let mut mails = engine.worker("mail", 1);
-        engine.client().unwrap().once("mail", at(Duration::ZERO)).create().await.unwrap();
-        for attempt in 1..4 {
-            let fire = mails.next().await.unwrap();
-            assert_eq!((fire.attempt(), fire.failures()), (attempt, 0));
-        }
-    });
-}
-
-#[test]
 fn a_failed_attempt_is_followed_by_another_until_the_last() {
     run(async {
         let store = memory();
@@ -149,25 +135,6 @@ fn a_postponed_attempt_is_followed_by_another_and_counts_as_no_failure() {
         assert_eq!((second.attempt(), second.failures()), (2, 0));
         second.complete().await.unwrap();
         assert_eq!((engine.stats().postponed, engine.stats().retried), (1, 0));
-    });
-}
-
-#[test]
-fn an_id_of_ones_own_is_used_once() {
-    run(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut mails = engine.worker("mail", 1);
-        let id = TimerId::from_bits(7 << 100 | 42);
-        let create = || client.once("mail", at(Duration::ZERO)).id(id).create();
-        assert_eq!(create().await.unwrap(), Created::Created(id));
-        assert_eq!(create().await.unwrap(), Created::Exists(id));
-        let fire = mails.next().await.unwrap();
-        assert_eq!(fire.id(), id);
-        fire.complete().await.unwrap();
-        assert_eq!(create().await.unwrap(), Created::Exists(id));
-        assert_eq!(client.timers(TimerQuery::new()).await.unwrap(), []);
     });
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Barrier;
 use std::thread;
 
+use tourbillon_durable::store::Store;
 use tourbillon_durable::store::postgres::SCHEMA;
-use tourbillon_durable::store::{Postgres, Store};
-use tourbillon_durable::{Retry, StoreError, StoreErrorKind};
+use tourbillon_durable::{Retry, StoreErrorKind};
 
 use crate::cluster::Database;
 
@@ -24,34 +24,6 @@ fn processes_that_start_at_once_make_the_tables_once() {
     let found = database.client().query("SELECT version FROM tourbillon.version", &[]).unwrap();
     let versions: Vec<i32> = found.iter().map(|row| row.get(0)).collect();
     assert_eq!(versions, [SCHEMA as i32]);
-}
-
-fn refusal(database: &Database) -> StoreError {
-    Postgres::connect(&database.address()).map(drop).unwrap_err()
-}
-
-#[test]
-fn a_build_works_with_newer_tables_that_say_so_and_refuses_others() {
-    let database = Database::new();
-    let store = database.connect();
-    let set = |version: i32, oldest: i32| {
-        let set = "UPDATE tourbillon.version SET version = $1, oldest = $2";
-        database.client().execute(set, &[&version, &oldest]).unwrap();
-    };
-    set(7, 1);
-    database.connect().now().unwrap();
-
-    set(8, SCHEMA as i32 + 1);
-    let error = refusal(&database);
-    assert_eq!(error.kind(), StoreErrorKind::Schema);
-    let expected = format!(
-        "the database's tables are of another version: they have version 8, which works with \
-         builds from version {} on; this build has {SCHEMA}",
-        SCHEMA + 1
-    );
-    assert_eq!(error.to_string(), expected);
-    // Neither do connections made later by a store that was there before.
-    assert_eq!(store.connect().map(drop).unwrap_err().kind(), StoreErrorKind::Schema);
 }
 
 #[test]

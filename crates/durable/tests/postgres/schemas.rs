@@ -5,9 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tourbillon_durable::store::calls::{Notification, Reschedule};
 use tourbillon_durable::store::postgres::Tables;
-use tourbillon_durable::store::{
-    NewTimer, Postgres, RecordQuery, ScheduleQuery, Store, TimerQuery,
-};
+use tourbillon_durable::store::{NewTimer, RecordQuery, ScheduleQuery, Store, TimerQuery};
 use tourbillon_durable::{Engine, Schedule, Shards, StoreErrorKind, Time, TimerId, Upsert};
 
 use crate::cluster::{Schema, async_client, client, cluster};
@@ -115,11 +113,4 @@ fn a_transaction_writes_the_tables_of_the_schema_that_is_named() {
     });
     assert_eq!(east.timers(&TimerQuery::new()).unwrap(), []);
     assert_eq!(west.timers(&TimerQuery::new()).unwrap()[0].new.id, new.id);
-}
-
-#[test]
-fn a_name_that_is_none_is_refused() {
-    let error = Postgres::connect("postgres://host/db?schema=East").unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Invalid);
-    assert!(error.to_string().ends_with("not `East`"), "{error}");
 }
