@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, join, retry};
+use super::{Bench, LONG, MOMENT, Rig, change, done, join, retry};
 use crate::id::{Lease, NodeId, TimerId};
 use crate::policy::{Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason};
@@ -16,10 +16,6 @@ use crate::store::{
 use crate::time::Time;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn done() -> How {
-    How::Done(Outcome::Succeeded, None, String::new())
-}
 
 impl Bench<'_> {
     /// Inserts a timer of a lane that is scheduled `ago` before now.
@@ -222,31 +218,18 @@ fn in_lane(bench: &mut Bench<'_>, name: &str, overlap: Overlap) -> ScheduleRow {
     let rule = Ok(Rule::new(Schedule::every(SECOND), policies));
     let lane = Some("a".to_owned());
     let row = ScheduleRow { rule, lane, ..bench.schedule(name, Duration::ZERO) };
-    let change = change(&row, None, None);
-    assert!(matches!(bench.store.change(&change).unwrap(), Changed::Done { .. }));
+    bench.put(&row);
     row
-}
-
-fn change<'a>(row: &'a ScheduleRow, expect: Option<u64>, withdraw: Option<Reason>) -> Change<'a> {
-    let to_be = withdraw.is_none().then_some(row);
-    Change { name: &row.name, expect, row: to_be, withdraw, skipped: &[] }
 }
 
 /// Makes the schedule's next occurrence.
 fn advance(bench: &mut Bench<'_>, row: &ScheduleRow, only_idle: bool) -> (Advanced, NewTimer) {
-    let from = bench.store.schedule(&row.name).unwrap().1.unwrap().next.unwrap();
+    let read = bench.store.schedule(&row.name).unwrap().1.unwrap();
+    let from = read.next.unwrap();
     let timer = bench.occurrence(row, from, from);
-    let advanced = bench.store.advance(&Advance {
-        schedule: row.id,
-        version: 1,
-        from,
-        next: Some(from + SECOND),
-        wall: None,
-        timers: from_ref(&timer),
-        skipped: &[],
-        only_idle,
-    });
-    (advanced.unwrap(), timer)
+    let timers = from_ref(&timer);
+    let advance = Advance { timers, only_idle, ..super::advance(&read, from + SECOND) };
+    (bench.store.advance(&advance).unwrap(), timer)
 }
 
 pub(super) fn schedules_share_a_lane(rig: &dyn Rig) {
@@ -263,7 +246,7 @@ pub(super) fn schedules_share_a_lane(rig: &dyn Rig) {
     assert_eq!(bench.claim_all(&ids), []);
     assert!(bench.claim(once).is_some());
     // The first schedule's timers are taken back: the other's continue.
-    let gone = change(&rows[0], Some(1), Some(Reason::Removed));
+    let gone = Change { row: None, withdraw: Some(Reason::Removed), ..change(&rows[0]) };
     assert!(matches!(bench.store.change(&gone).unwrap(), Changed::Done { .. }));
     assert_eq!(bench.store.maintain().unwrap().promoted, 0);
     assert_eq!(bench.finish(once, 1, done()), Finished::Accepted);
@@ -313,7 +296,7 @@ pub(super) fn a_lane_is_kept(rig: &dyn Rig) {
     let row = in_lane(&mut bench, "one", Overlap::Allow);
     assert_eq!(bench.store.schedule("one").unwrap().1, Some(row.clone()));
     let none = ScheduleRow { lane: None, ..row };
-    bench.store.change(&change(&none, Some(1), None)).unwrap();
+    bench.store.change(&change(&none)).unwrap();
     let listed = bench.store.schedules(&ScheduleQuery::new()).unwrap();
     assert_eq!(listed, [ScheduleRow { version: 2, ..none }]);
 

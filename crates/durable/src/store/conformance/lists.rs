@@ -6,8 +6,8 @@ use super::{Bench, LONG, MOMENT, Rig, done, join_again};
 use crate::id::TimerId;
 use crate::record::{Outcome, Reason};
 use crate::store::{
-    Change, Count, How, NewTimer, NodeInfo, OverviewOf, RecordQuery, ScheduleQuery, State,
-    TimerQuery, TimerUpdate,
+    Count, How, NewTimer, NodeInfo, OverviewOf, RecordQuery, ScheduleQuery, State, TimerQuery,
+    TimerUpdate,
 };
 use crate::time::Time;
 
@@ -200,13 +200,7 @@ pub(super) fn names_are_looked_up_together(rig: &dyn Rig) {
 /// Makes a schedule of each name; every other is disabled.
 fn make_schedules(bench: &mut Bench<'_>) {
     for (n, name) in NAMES.iter().enumerate().rev() {
-        let row = bench.scheduled(name, LONG);
-        if n % 2 == 1 {
-            let row = crate::store::ScheduleRow { enabled: false, ..row };
-            let change =
-                Change { name, expect: Some(1), row: Some(&row), withdraw: None, skipped: &[] };
-            bench.store.change(&change).unwrap();
-        }
+        bench.switched(name, n % 2 == 0);
     }
 }
 
@@ -246,22 +240,10 @@ pub(super) fn schedules_are_found_by_what_they_are(rig: &dyn Rig) {
     }
 }
 
-/// Ends a timer in one of two kinds, each at a different time. Returns that time.
-fn ended(bench: &mut Bench<'_>, kind: &str, name: Option<&str>, how: How) -> (Time, TimerId) {
-    let (kind, name) = (kind.to_owned(), name.map(str::to_owned));
-    let timer = NewTimer { kind, name, ..bench.timer(Duration::ZERO) };
-    bench.store.insert(std::slice::from_ref(&timer)).unwrap();
-    bench.claim(timer.id).unwrap();
-    bench.finish(timer.id, 1, how);
-    bench.pass(MOMENT);
-    (bench.store.records(&RecordQuery::new().timer(timer.id)).unwrap()[0].recorded, timer.id)
-}
-
 pub(super) fn records_come_newest_first(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let kinds = ["mail", "bill", "mail", "call", "bill"];
-    let all: Vec<_> =
-        kinds.iter().map(|kind| ended(&mut bench, kind, Some("one"), done())).collect();
+    let all: Vec<_> = kinds.iter().map(|kind| bench.ended(kind, Some("one"), done())).collect();
     let of = |wanted: &str| -> Vec<TimerId> {
         let those = kinds.iter().zip(&all).filter(|(kind, _)| **kind == wanted);
         those.map(|(_, (_, id))| *id).collect()
@@ -288,9 +270,9 @@ pub(super) fn records_come_newest_first(rig: &dyn Rig) {
 pub(super) fn records_are_found_by_how_they_ended_and_when(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let dead = || How::Done(Outcome::Dead, Some(Reason::Failed), String::new());
-    let (first, one) = ended(&mut bench, "mail", Some("a/1"), done());
-    let (second, two) = ended(&mut bench, "mail", Some("a/2"), dead());
-    let (third, three) = ended(&mut bench, "bill", Some("a/2"), dead());
+    let (first, one) = bench.ended("mail", Some("a/1"), done());
+    let (second, two) = bench.ended("mail", Some("a/2"), dead());
+    let (third, three) = bench.ended("bill", Some("a/2"), dead());
     let four = bench.insert(LONG);
     assert_eq!(bench.store.cancel(four).unwrap(), TimerUpdate::Done);
 
@@ -304,6 +286,8 @@ pub(super) fn records_are_found_by_how_they_ended_and_when(rig: &dyn Rig) {
         (mail().outcome(Outcome::Skipped), vec![]),
         (all().timer(one).outcome(Outcome::Dead), vec![]),
         (all().name("a/1").outcome(Outcome::Dead), vec![]),
+        (mail().name("a/2"), vec![two]),
+        (all().timer(two), vec![two]),
         (all().prefix("a/"), vec![one, two, three]),
         (mail().prefix("a/2"), vec![two]),
         (all().since(second).until(third), vec![two]),
@@ -357,7 +341,7 @@ pub(super) fn an_overview_counts_what_there_is(rig: &dyn Rig) {
     make_schedules(&mut bench);
     let dead = || How::Done(Outcome::Dead, Some(Reason::Failed), String::new());
     for (kind, how) in [("mail", done()), ("mail", dead()), ("bill", done()), ("call", done())] {
-        ended(&mut bench, kind, None, how);
+        bench.ended(kind, None, how);
     }
     let before = bench.now();
     let found = overview(&mut bench, &["mail", "bill"], 1_000);
@@ -383,8 +367,8 @@ pub(super) fn an_overview_says_where_it_stopped(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     fill(&mut bench);
     make_schedules(&mut bench);
-    ended(&mut bench, "bill", None, done());
-    let (last, _) = ended(&mut bench, "bill", None, done());
+    bench.ended("bill", None, done());
+    let (last, _) = bench.ended("bill", None, done());
     let found = overview(&mut bench, &["bill"], 1);
     let cut = Count { count: 1, is_cut: true };
     assert_eq!((found.overdue.count, found.overdue.is_cut), (1, true));

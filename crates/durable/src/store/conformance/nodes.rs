@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, done, join, join_again, retry};
+use super::{Bench, LONG, MOMENT, Rig, change, done, join, join_again, retry};
 use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::Reason;
 use crate::store::{
@@ -91,6 +91,7 @@ pub(super) fn orphans_of_a_dead_node_are_pending_again(rig: &dyn Rig) {
     bench.lease = survivor;
     assert_eq!(bench.claim(id).unwrap().attempt, 2);
     assert_eq!(bench.store.maintain().unwrap(), Maintained::default());
+    assert_eq!(bench.finish(id, 2, done()), Finished::Accepted);
 }
 
 pub(super) fn orphans_of_a_lost_epoch_are_pending_again(rig: &dyn Rig) {
@@ -101,15 +102,6 @@ pub(super) fn orphans_of_a_lost_epoch_are_pending_again(rig: &dyn Rig) {
     assert_eq!(bench.store.maintain().unwrap().orphans, 1);
     assert_eq!(bench.row(id).unwrap().running, None);
     assert_eq!(bench.claim(id).unwrap().attempt, 2);
-}
-
-pub(super) fn a_living_nodes_timers_are_left_alone(rig: &dyn Rig) {
-    let mut bench = Bench::new(rig);
-    let id = bench.running();
-    bench.pass(MOMENT);
-    assert_eq!(bench.store.maintain().unwrap(), Maintained::default());
-    assert_eq!(bench.row(id).unwrap().running, Some(bench.lease));
-    assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
 }
 
 pub(super) fn a_node_that_leaves_gives_its_timers_back(rig: &dyn Rig) {
@@ -230,12 +222,11 @@ pub(super) fn a_scan_says_no_to_none_who_has_work(rig: &dyn Rig) {
     let soon = bench.scheduled("soon", MOMENT / 2);
     assert_eq!(bench.store.upcoming(&UpcomingQuery::new(MOMENT, 9)).unwrap().schedules.len(), 1);
     assert!(asked(&mut bench).unwrap().0);
-    let remove = |bench: &mut Bench<'_>, name: &str| {
-        let (withdraw, skipped) = (Some(Reason::Removed), &[][..]);
-        let change = Change { name, expect: Some(1), row: None, withdraw, skipped };
-        bench.store.change(&change).unwrap();
+    let remove = |bench: &mut Bench<'_>, row| {
+        let gone = Change { row: None, withdraw: Some(Reason::Removed), ..change(row) };
+        bench.store.change(&gone).unwrap();
     };
-    remove(&mut bench, &soon.name);
+    remove(&mut bench, &soon);
     assert_eq!(asked(&mut bench), Some(idle));
 
     // Something is due, then runs.
@@ -265,7 +256,7 @@ pub(super) fn a_scan_says_no_to_none_who_has_work(rig: &dyn Rig) {
     let occurrence = bench.occurrence(&far, now - MOMENT, now);
     bench.store.insert(std::slice::from_ref(&occurrence)).unwrap();
     assert_eq!(bench.claim(occurrence.id).unwrap().attempt, 1);
-    remove(&mut bench, &far.name);
+    remove(&mut bench, &far);
     bench.finish(occurrence.id, 1, retry(LONG));
     assert!(asked(&mut bench).unwrap().1);
     bench.store.maintain().unwrap();

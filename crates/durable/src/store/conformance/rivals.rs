@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, done, insist, join};
+use super::{Bench, LONG, MOMENT, Rig, advance, change, done, insist, join};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::Reason;
 use crate::store::{
@@ -63,19 +63,9 @@ pub(super) fn rivals_advance_a_schedule_once(rig: &dyn Rig) {
     for n in 0..10 {
         let from = row.next.unwrap() + Duration::from_secs(n);
         let timers: Vec<_> = (0..RIVALS).map(|_| [bench.occurrence(&row, from, from)]).collect();
+        let moved = advance(&row, from + Duration::from_secs(1));
         let advanced = race(&bench, |rival, store| {
-            insist(|| {
-                store.advance(&Advance {
-                    schedule: row.id,
-                    version: 1,
-                    from,
-                    next: Some(from + Duration::from_secs(1)),
-                    wall: None,
-                    timers: &timers[rival],
-                    skipped: &[],
-                    only_idle: false,
-                })
-            })
+            insist(|| store.advance(&Advance { from, timers: &timers[rival], ..moved }))
         });
         let won = advanced.iter().filter(|answer| **answer == Advanced::Done).count();
         assert_eq!(won, 1, "{advanced:?}");
@@ -94,10 +84,8 @@ fn advance_all(
         .iter()
         .zip(timers)
         .map(|(row, timers)| {
-            let from = row.next.unwrap();
-            let (schedule, version, next) = (row.id, row.version, Some(from + MOMENT));
-            let (skipped, only_idle) = (&[], row.name.ends_with("idle"));
-            Advance { schedule, version, from, next, wall: None, timers, skipped, only_idle }
+            let only_idle = row.name.ends_with("idle");
+            Advance { timers, only_idle, ..advance(row, row.next.unwrap() + MOMENT) }
         })
         .collect();
     let mut answers = Vec::new();
@@ -118,16 +106,15 @@ fn meddle(
     (row, extra): (&ScheduleRow, &NewTimer),
     which: usize,
 ) {
-    let version = row.version;
     match which % 4 {
         0 => {
+            let version = row.version;
             let occurrence = NewOccurrence { timer: extra, version, queue: Some(0) };
             insist(|| store.insert_occurrence(&occurrence));
         }
         1 => {
-            let (name, expect, withdraw) = (&row.name[..], Some(version), Some(Reason::Replaced));
-            let change = Change { name, expect, row: Some(row), withdraw, skipped: &[] };
-            insist(|| store.change(&change));
+            let again = Change { withdraw: Some(Reason::Replaced), ..change(row) };
+            insist(|| store.change(&again));
         }
         2 => _ = insist(|| store.promote(&[LANE.to_owned()])),
         _ => {
@@ -152,8 +139,7 @@ pub(super) fn rivals_advance_schedules_together(rig: &dyn Rig) {
     for (number, name) in names.iter().enumerate() {
         let lane = (number % 4 < 2).then(|| LANE.to_owned());
         let row = ScheduleRow { lane, ..bench.schedule(name, Duration::ZERO) };
-        let change = Change { name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
-        bench.store.change(&change).unwrap();
+        bench.put(&row);
     }
     for round in 0..8 {
         let read = |name: &String| bench.store.schedule(name).unwrap().1.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, done, join_again, retry};
+use super::{Bench, LONG, MOMENT, Rig, advance, change, done, join_again, retry};
 use crate::id::{ScheduleId, Shards, TimerId};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason};
@@ -16,24 +16,6 @@ use crate::store::{
 use crate::time::Time;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn advance<'a>(row: &ScheduleRow, next: Time) -> Advance<'a> {
-    Advance {
-        schedule: row.id,
-        version: row.version,
-        from: row.next.unwrap(),
-        next: Some(next),
-        wall: None,
-        timers: &[],
-        skipped: &[],
-        only_idle: false,
-    }
-}
-
-fn change(row: &ScheduleRow) -> Change<'_> {
-    let expect = Some(row.version);
-    Change { name: &row.name, expect, row: Some(row), withdraw: None, skipped: &[] }
-}
 
 fn skip(scheduled_for: Time, reason: Reason) -> Skip {
     let outcome = Outcome::Skipped;
@@ -539,7 +521,7 @@ pub(super) fn a_schedule_keeps_until_when_it_is_paused(rig: &dyn Rig) {
     for (n, paused) in [None, Some(now + LONG)].into_iter().enumerate() {
         let name = format!("schedule {n}");
         let row = ScheduleRow { paused, ..bench.schedule(&name, LONG) };
-        bench.store.change(&Change { expect: None, ..change(&row) }).unwrap();
+        bench.put(&row);
         assert_eq!(bench.store.schedule(&name).unwrap().1, Some(row.clone()));
         let other = ScheduleRow { paused: Some(now), ..row };
         bench.store.change(&change(&other)).unwrap();
@@ -555,8 +537,7 @@ pub(super) fn upcoming_keeps_to_time_shards_and_limit(rig: &dyn Rig) {
     let rows = [3, 1, 2].map(|n| bench.scheduled(&n.to_string(), LONG * n));
     let mut never = bench.schedule("never", LONG);
     never.next = None;
-    let made = bench.store.change(&Change { expect: None, ..change(&never) }).unwrap();
-    assert!(matches!(made, Changed::Done { .. }));
+    bench.put(&never);
     let mut names = |ahead: Duration, shards: Shards, limit: u32| -> String {
         let found = bench
             .store
@@ -686,7 +667,7 @@ pub(super) fn a_schedule_keeps_its_rule(rig: &dyn Rig) {
         let name = format!("rule {n}");
         let rule = Ok(Rule::new(times, policies));
         let row = ScheduleRow { rule, ..bench.schedule(&name, LONG) };
-        bench.store.change(&Change { expect: None, ..change(&row) }).unwrap();
+        bench.put(&row);
         assert_eq!(bench.store.schedule(&name).unwrap().1, Some(row));
     }
 }
@@ -695,7 +676,7 @@ pub(super) fn a_rule_that_cannot_be_read_stops_no_other(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let rule = Rule::from_text("at dawn", "as ever");
     let strange = ScheduleRow { rule, ..bench.schedule("a strange one", Duration::ZERO) };
-    bench.store.change(&Change { expect: None, ..change(&strange) }).unwrap();
+    bench.put(&strange);
     let other = bench.scheduled("another", Duration::ZERO);
     bench.pass(MOMENT);
 

@@ -5,24 +5,11 @@ use std::time::Duration;
 use super::{Bench, LONG, MOMENT, Rig, done};
 use crate::id::TimerId;
 use crate::record::{Outcome, Reason};
-use crate::store::{Change, End, Hits, How, NameState, NewTimer, ScheduleRow, Search, TallyOf};
+use crate::store::{End, Hits, How, NameState, NewTimer, Search, TallyOf};
 use crate::time::Time;
 
 fn dead(detail: &str) -> How {
     How::Done(Outcome::Dead, Some(Reason::Failed), detail.to_owned())
-}
-
-/// Ends a timer of this name.
-fn ended(bench: &mut Bench<'_>, kind: &str, name: &str, how: How) -> (Time, TimerId) {
-    let (kind, name) = (kind.to_owned(), Some(name.to_owned()));
-    let timer = NewTimer { kind, name, ..bench.timer(Duration::ZERO) };
-    bench.store.insert(std::slice::from_ref(&timer)).unwrap();
-    bench.pass(MOMENT);
-    bench.claim(timer.id).unwrap();
-    bench.finish(timer.id, 1, how);
-    bench.pass(MOMENT);
-    let recorded = bench.records().iter().find(|record| record.timer == timer.id).unwrap().recorded;
-    (recorded, timer.id)
 }
 
 pub(super) fn the_newest_records_of_each_name_are_read_together(rig: &dyn Rig) {
@@ -30,7 +17,7 @@ pub(super) fn the_newest_records_of_each_name_are_read_together(rig: &dyn Rig) {
     let mut of = Vec::new();
     for (number, name) in ["one", "two", "one", "one", "other"].into_iter().enumerate() {
         let how = if number == 2 { dead("rain") } else { done() };
-        of.push(ended(&mut bench, "mail", name, how));
+        of.push(bench.ended("mail", Some(name), how));
     }
     let names = ["two", "none", "one"];
     let found = bench.store.latest_records(&names, 2).unwrap();
@@ -50,23 +37,12 @@ pub(super) fn the_newest_records_of_each_name_are_read_together(rig: &dyn Rig) {
     assert_eq!(bench.store.latest_records(&[], 20).unwrap(), [[]; 0]);
 }
 
-/// Makes a schedule; unless it is enabled, the second version of it is not.
-fn scheduled(bench: &mut Bench<'_>, name: &str, enabled: bool) {
-    let row = bench.scheduled(name, LONG);
-    if !enabled {
-        let row = ScheduleRow { enabled, ..row };
-        let change =
-            Change { name, expect: Some(1), row: Some(&row), withdraw: None, skipped: &[] };
-        bench.store.change(&change).unwrap();
-    }
-}
-
 /// Three schedules, and a timer in each of its states.
 fn fill(bench: &mut Bench<'_>) {
     for (name, enabled) in [("a/Mail-1", true), ("a/bill", true), ("a/mail-3", false)] {
-        scheduled(bench, name, enabled);
+        bench.switched(name, enabled);
     }
-    scheduled(bench, "b/mail", true);
+    bench.switched("b/mail", true);
     let timer = |bench: &mut Bench<'_>, name: &str, ahead| NewTimer {
         name: Some(name.to_owned()),
         ..bench.timer(ahead)
@@ -163,7 +139,7 @@ pub(super) fn records_are_counted_in_parts_of_time(rig: &dyn Rig) {
         ("mail", "one", done()),
         ("mail", "one", done()),
     ] {
-        of.push(ended(&mut bench, kind, name, how).0);
+        of.push(bench.ended(kind, Some(name), how).0);
     }
     let micro = Duration::from_micros(1);
     // From the first to before the last, in two parts: the second begins with the fourth.
@@ -207,7 +183,7 @@ pub(super) fn records_are_counted_in_parts_of_time(rig: &dyn Rig) {
 
 pub(super) fn a_tally_says_since_when_all_are_counted(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
-    let (first, _) = ended(&mut bench, "mail", "one", done());
+    let (first, _) = bench.ended("mail", Some("one"), done());
     // Three that end in one call are recorded at one time.
     let timers = [(); 3].map(|()| {
         let timer = bench.timer(Duration::ZERO);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, LONG, Rig};
+use super::{Bench, LONG, Rig, advance};
 use crate::client::{self, ScheduleUpdate, Upsert, Wanted};
 use crate::id::{ScheduleId, TimerId};
 use crate::policy::{Policies, Retry};
@@ -10,8 +10,8 @@ use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::schedule::Schedule;
 use crate::store::{
-    Advance, Advanced, Change, Changed, ManualRun, NewOccurrence, ScheduleQuery, ScheduleRow,
-    TimerQuery, UpcomingQuery, Wall, ZonedQuery,
+    Advance, Advanced, ManualRun, NewOccurrence, ScheduleQuery, ScheduleRow, TimerQuery,
+    UpcomingQuery, Wall, ZonedQuery,
 };
 use crate::time::Time;
 
@@ -38,16 +38,8 @@ fn moved(bench: &mut Bench<'_>, name: &str) -> (ScheduleRow, Time) {
     let rule = Ok(Rule::new(mornings, Policies { retry: Retry::NEVER, ..Policies::default() }));
     let row = ScheduleRow::new(ScheduleId::new(bench.now()), name, "bill", rule, None);
     let row = ScheduleRow { next: Some(at - HOUR), wall: Some(ahead()), payload: vec![7], ..row };
-    put(bench, &row);
+    bench.put(&row);
     (row, at)
-}
-
-/// Makes a schedule.
-fn put(bench: &mut Bench<'_>, row: &ScheduleRow) {
-    let name = &row.name;
-    let change = Change { name, expect: None, row: Some(row), withdraw: None, skipped: &[] };
-    let changed = bench.store.change(&change).unwrap();
-    assert!(matches!(changed, Changed::Done { .. }), "{changed:?}");
 }
 
 fn found(bench: &mut Bench<'_>, name: &str) -> ScheduleRow {
@@ -59,16 +51,7 @@ pub(super) fn a_schedule_keeps_the_rules_that_made_its_next_time(rig: &dyn Rig) 
     let (row, at) = moved(&mut bench, "nine");
     assert_eq!(found(&mut bench, "nine"), row);
     let wall: Wall = "2025b 32400".parse().unwrap();
-    let advance = Advance {
-        schedule: row.id,
-        version: 1,
-        from: at - HOUR,
-        next: Some(at),
-        wall: Some(&wall),
-        timers: &[],
-        skipped: &[],
-        only_idle: false,
-    };
+    let advance = Advance { wall: Some(&wall), ..advance(&row, at) };
     assert_eq!(bench.store.advance(&advance).unwrap(), Advanced::Done);
     let stored = found(&mut bench, "nine");
     assert_eq!((stored.next, stored.wall.as_ref()), (Some(at), Some(&wall)));
@@ -107,7 +90,7 @@ pub(super) fn a_next_time_moves_with_the_rules_of_its_zone(rig: &dyn Rig) {
         paused: Some(until),
         ..row
     };
-    put(&mut bench, &paused);
+    bench.put(&paused);
     assert_eq!(bench.store.rezone(&paused).unwrap(), Advanced::Done);
     let moved = found(&mut bench, "paused");
     assert_eq!((moved.next, moved.paused), (Some(at + DAY), Some(until)));
@@ -124,16 +107,7 @@ pub(super) fn what_is_to_come_moves_along_and_what_has_come_stays(rig: &dyn Rig)
     let timers = [coming, due, begun];
     let next = at - HOUR + DAY;
     let wall = ahead();
-    let advance = Advance {
-        schedule: row.id,
-        version: 1,
-        from: at - HOUR,
-        next: Some(next),
-        wall: Some(&wall),
-        timers: &timers,
-        skipped: &[],
-        only_idle: false,
-    };
+    let advance = Advance { wall: Some(&wall), timers: &timers, ..advance(&row, next) };
     assert_eq!(bench.store.advance(&advance).unwrap(), Advanced::Done);
     let extra = bench.occurrence(&row, Time::NEVER, Time::NEVER);
     let run_now = NewOccurrence { timer: &extra, version: 1, queue: None };
@@ -160,11 +134,11 @@ pub(super) fn schedules_of_zones_come_in_pages(rig: &dyn Rig) {
     let (mornings, at) = nine(&mut bench);
     let rule = Ok(Rule::new(mornings, Policies::default()));
     let off = ScheduleRow::new(ScheduleId::new(at), "off", "bill", rule, Some(at));
-    put(&mut bench, &ScheduleRow { enabled: false, ..off });
+    bench.put(&ScheduleRow { enabled: false, ..off });
     let other: Wall = "1999b 0".parse().unwrap();
     let of_other = ScheduleRow { wall: Some(other), name: "d".to_owned(), ..rows[2].clone() };
     let of_other = ScheduleRow { id: ScheduleId::from_bits(u128::MAX), ..of_other };
-    put(&mut bench, &of_other);
+    bench.put(&of_other);
     rows.sort_by_key(|row| row.id);
     let without = |row: &ScheduleRow| ScheduleRow { payload: Vec::new(), ..row.clone() };
     let [first, second, third] = rows.each_ref().map(without);
@@ -200,7 +174,7 @@ fn unreadable(bench: &mut Bench<'_>, name: &str) -> ScheduleRow {
     let now = bench.now();
     let rule = Rule::from_text("cron Mars/Olympus 0 9 * * *", &Policies::default().to_string());
     let row = ScheduleRow::new(ScheduleId::new(now), name, "bill", rule, Some(now));
-    put(bench, &row);
+    bench.put(&row);
     row
 }
 
