@@ -25,6 +25,8 @@ pub(crate) struct Pace {
     crowded: Duration,
     /// The distance grows up to so many times.
     growth_max: u32,
+    /// Passes in a burst that are not delayed.
+    burst: u32,
 }
 
 impl Pace {
@@ -33,19 +35,23 @@ impl Pace {
         sparse: Duration::from_micros(50),
         crowded: Duration::from_micros(250),
         growth_max: 4,
+        burst: BURST,
     };
 
-    /// Pace of turns in a runtime's wait. In the models, where no time passes, none is delayed.
+    /// Pace of turns in a runtime's wait. Tasks that sleep alike are woken together, but for the
+    /// first: each turn that wakes some may wake another worker, too. In the models, where no time
+    /// passes, none is delayed.
     #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
     pub(crate) const REACTOR: Self = Self {
         sparse: Duration::from_micros(if cfg!(all(test, tourbillon_model)) { 0 } else { 100 }),
         crowded: Duration::from_millis(1),
         growth_max: 1,
+        burst: 1,
     };
 }
 
-/// Passes in a burst that are not delayed. The models, of a few timers each, have some delayed all
-/// the same.
+/// Passes of the driver thread in a burst that are not delayed, and passes in a row that may fire
+/// nothing. The models, of a few timers each, have some delayed all the same.
 const BURST: u32 = if cfg!(all(test, tourbillon_model)) { 2 } else { 16 };
 
 /// Passes that fire no more than this are no crowd.
@@ -81,17 +87,17 @@ impl Pacer {
 
     /// Notes a pass that was made at `now` and fired so many timers.
     pub(crate) fn passed(&mut self, now: Tick, fired: usize) {
-        let Pace { sparse, crowded, growth_max } = self.pace;
+        let Pace { sparse, crowded, growth_max, burst } = self.pace;
         let is_free = fired == 0 && self.free > 0;
         self.free = if is_free { self.free - 1 } else { fired.min(BURST as usize) };
         // Further off than it ever is if the clock has stepped back.
-        if self.full_at < now || self.full_at.since(now) > sparse * (BURST + 1) {
+        if self.full_at < now || self.full_at.since(now) > sparse * (burst + 1) {
             self.full_at = now;
         }
         if !is_free {
             self.full_at = self.full_at.saturating_add(sparse);
         }
-        let missing = self.full_at.since(now).saturating_sub(sparse * BURST);
+        let missing = self.full_at.since(now).saturating_sub(sparse * burst);
         let wait = if fired > FEW && (self.next.is_some() || !missing.is_zero()) {
             crowded * (fired / MANY).clamp(1, growth_max as usize) as u32
         } else {
@@ -191,6 +197,25 @@ mod tests {
         assert!(pacer.delay(Tick::ORIGIN) <= CROWDED * GROWTH_MAX);
         pacer.passed(Tick::ORIGIN, 1);
         assert!(pacer.delay(Tick::ORIGIN).is_zero());
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn the_third_turn_in_a_wait_coalesces_and_sparse_ones_never_wait() {
+        let Pace { sparse, crowded, .. } = Pace::REACTOR;
+        let mut pacer = Pacer::starting_at(Tick::ORIGIN, Pace::REACTOR);
+        for n in 0..1_000 {
+            let now = after(sparse * n);
+            assert!(pacer.delay(now).is_zero());
+            pacer.passed(now, 1);
+        }
+        let now = after(Duration::from_secs(1));
+        pacer.passed(now, 1);
+        assert!(pacer.delay(now).is_zero());
+        pacer.passed(now, FEW);
+        assert_eq!(pacer.delay(now), sparse);
+        pacer.passed(now, FEW + 1);
+        assert_eq!(pacer.delay(now), crowded);
     }
 
     #[test]
