@@ -68,11 +68,6 @@ fn sharded<R: 'static>(shards: usize, columns: Columns<R>) -> Columns<R> {
     with(move || use_timer(Timer::builder().shards(shards)), columns)
 }
 
-/// A task of the runtime turns our wheels.
-fn turned<R: 'static>(on: On, tolerance: Duration, columns: Columns<R>) -> Columns<R> {
-    with(move || tasks::turn(on, tolerance), columns)
-}
-
 /// The runtime turns our wheels in its own park.
 fn hosted<R: 'static>(on: On, tolerance: Duration, columns: Columns<R>) -> Columns<R> {
     with(move || tasks::drive(on, tolerance), columns)
@@ -349,10 +344,10 @@ fn tokio_tasks(effort: Effort) -> Vec<Scenario> {
         }));
     }
     let name = "lateness of 1 ms in a task, current-thread";
-    let [by_thread, _, by_task, _, in_park, _] = by_driver(name, LATENESS, OneThread, || {
+    let [by_thread, _, in_park, _] = by_driver(name, LATENESS, OneThread, || {
         each!(punctuality::in_executor(OneThread, MILLI, span))
     });
-    rows.extend([by_thread, by_task, in_park]);
+    rows.extend([by_thread, in_park]);
     rows
 }
 
@@ -378,14 +373,14 @@ fn stories(effort: Effort) -> Vec<Scenario> {
     ]
 }
 
-/// With our wheels turned by the driver thread, by a task of the runtime, and in its park; without
-/// tolerance, and with a millisecond, the exactness of tokio's timers.
+/// With our wheels turned by the driver thread, and in the runtime's park; without tolerance, and
+/// with a millisecond, the exactness of tokio's timers.
 fn by_driver(
     name: &str,
     metrics: &'static [Metric],
     on: On,
     columns: impl Fn() -> Columns<Vec<f64>>,
-) -> [Scenario; 6] {
+) -> [Scenario; 4] {
     // The others are in the rows above these.
     let few = || {
         let [ours, tokio, ..] = columns();
@@ -395,8 +390,6 @@ fn by_driver(
     [
         row("", columns()),
         row(", 1 ms of tolerance", tolerant(MILLI, columns())),
-        row(", turned by a task", turned(on, Duration::ZERO, few())),
-        row(", turned by a task, 1 ms of tolerance", turned(on, MILLI, few())),
         row(", turned in the park", hosted(on, Duration::ZERO, few())),
         row(", turned in the park, 1 ms of tolerance", hosted(on, MILLI, few())),
     ]

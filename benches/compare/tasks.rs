@@ -1,7 +1,6 @@
 //! Tasks of a tokio runtime.
 
 use std::future::{Future, pending};
-use std::io;
 use std::pin::pin;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,11 +9,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use futures::StreamExt;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Handle};
 use tourbillon::Timer;
-use tourbillon::driver::Driver;
 
 use crate::common::peers::{Peer, RUNTIME};
 use crate::common::work::Random;
@@ -48,30 +44,12 @@ static ONE_THREAD: LazyLock<Handle> = LazyLock::new(|| {
     handle
 });
 
-/// Has a task of that runtime turn our wheels, so that there is no driver thread. For processes of
-/// their own.
-pub(crate) fn turn(on: On, tolerance: Duration) {
-    let builder = Timer::builder().tolerance(tolerance);
-    let (timer, driver) = builder.build_manual(|| {}).expect("the options are valid");
-    Timer::set_global(timer).expect("nothing has used it");
-    on.handle().spawn(turning(driver));
-}
-
 /// Has that runtime turn our wheels in its own park. For processes of their own.
 pub(crate) fn drive(on: On, tolerance: Duration) {
     let timer = Timer::builder().tolerance(tolerance).build().expect("the options are valid");
     let _entered = on.handle().enter();
     tourbillon_tokio::drive(&timer).expect("nothing else drives it");
     Timer::set_global(timer).expect("nothing has used it");
-}
-
-async fn turning(mut driver: Driver) -> io::Result<()> {
-    // SAFETY: the descriptor stays open and the same as long as the count of owners is above zero.
-    let due = unsafe { AsyncFd::register_with_interest(driver.turn_fd()?, Interest::READABLE)? };
-    loop {
-        due.readable().await?.clear_ready();
-        driver.turn();
-    }
 }
 
 /// So many tasks that each sleep once, until some time within one second: processor nanoseconds

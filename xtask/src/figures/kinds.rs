@@ -21,31 +21,25 @@ pub const KINDS: Kinds<'static> = &[
         "arm in the one shard that a million fire from: p99.9, and the longest without them",
         &["wait for a shard that fires"],
     ),
-    (
-        "200 thousand tokio tasks that sleep once, where a task turns the wheel",
-        &["200 thousand tokio tasks, turned by a task"],
-    ),
     ("200 thousand tokio tasks that sleep once", &["200 thousand tokio tasks"]),
     (
-        "current-thread runtime, a task turns the wheel: a thousand intervals of 1 ms, and loops \
-         of 10 ms",
-        &["1 ms, current-thread, turned by a task", "10 ms, current-thread, turned by a task"],
+        "turned in tokio's park: a thousand intervals of 10 ms, and loops of 10 ms",
+        &["turned in the park"],
     ),
     (
-        "current-thread runtime: a thousand intervals of 1 ms, and loops of 10 ms",
-        &["intervals of 1 ms, current-thread", "loops of 10 ms, current-thread"],
-    ),
-    (
-        "multi-thread runtime, a task turns the wheel: a thousand intervals of 1 ms, and loops of \
-         10 ms",
-        &["intervals of 1 ms, turned by a task", "loops of 10 ms, turned by a task"],
+        "current-thread runtime: a thousand intervals of 1 ms and of 10 ms, and loops of 10 ms",
+        &["ms, current-thread"],
     ),
     (
         "multi-thread runtime: a thousand intervals of 1 ms and of 10 ms",
         &["intervals of 1 ms", "intervals of 10 ms"],
     ),
     ("multi-thread runtime: a thousand loops of 10 ms", &["loops of 10 ms"]),
+    ("a million in one slot: lateness of the first", &["become due: lateness of the first"]),
     ("one interval of 1 us", &["1 interval of 1 us"]),
+    ("an operation of 10 thousand a second", &["operation of 10 thousand"]),
+    ("processor time of a single sleep", &["processor time of each"]),
+    ("ten thousand sleeps a second: lateness, p99.9", &["10 thousand a second: p99.9"]),
     (
         "at rest, with nothing pending or 10 thousand far timers: processor time of 3 s",
         &["nothing pending: processor time", "far timers: processor time"],
@@ -56,7 +50,6 @@ pub const KINDS: Kinds<'static> = &[
     ),
     ("memory kept once a million have been dropped", &["each once dropped"]),
     ("memory kept where 1 in 256 of a million stay", &["1 in 256 left"]),
-    ("`DelayQueue`: the worst poll, 50 thousand due within 1 ms", &["worst poll"]),
 ];
 
 /// Returns a table of the kinds, with our multiples of tokio's figures in all rows in which tokio's
