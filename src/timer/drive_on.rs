@@ -36,9 +36,10 @@ impl Timer {
     /// own runtime's thread. The runtime's other descriptors have their turn after half a
     /// millisecond.
     ///
-    /// Timers that are sparse fire at their own deadline. From 10,000 deadlines a second on, they
-    /// fire in turns of up to a millisecond apart. Fires, wakers and callbacks run on the thread
-    /// that waits in the reactor: a callback that blocks holds up the runtime's sockets.
+    /// Timers that are sparse fire at their own deadline. So do the first of a crowd; its others,
+    /// and all from 10,000 deadlines a second on, fire in turns of up to a millisecond apart.
+    /// Fires, wakers and callbacks run on the thread that waits in the reactor: a callback that
+    /// blocks holds up the runtime's sockets.
     ///
     /// Like the runtime's own, no timer fires while that thread is held by a task, or while nothing
     /// runs the runtime: no other thread steps in. A sleep that is polled meanwhile reads the

@@ -1,7 +1,7 @@
 //! The configuration: flags, environment, a file.
 //!
 //! A flag counts more than the environment, that more than the file, and that more than the
-//! default. Tokens, and settings of apps, are in the file alone; it is read again at each SIGHUP.
+//! default. Tokens, and settings of apps, are in the file alone; a SIGHUP has them read again.
 
 mod app;
 mod file;
