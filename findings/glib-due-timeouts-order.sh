@@ -2,7 +2,7 @@
 # GLib 2.74.6 (Debian's libglib2.0-0 2.74.6-2+deb12u9), `g_timeout_add`: of timeouts that are due in one turn
 # of a main context, as after a callback that took long, the first to come is the one that was added first,
 # and not the one that was due first. So 50 ms come before 10 ms, and a watchdog before the answer that was
-# due long before it. libuv, libevent, asyncio and Tcl go by the deadlines. GLib's documents name priorities
+# due long before it. libuv, asyncio and Tcl go by the deadlines. GLib's documents name priorities
 # alone.
 #
 # Seen: "added: 50 10 30; come, all in time: 10 30 50; come, after 100 ms of work: 50 10 30".
