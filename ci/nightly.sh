@@ -10,6 +10,7 @@ wait
 # The longest first.
 stage "durable timers, all" ci/durable.sh nightly
 stage "Miri, all, under four seeds" ci/miri.sh full 4
+stage "small faults" ci/mutants.sh
 stage "forks" ci/fork.sh
 stage "sanitizers" ci/sanitize.sh
 stage "browsers, the rest" ci/web.sh nightly

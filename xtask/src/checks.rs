@@ -40,6 +40,7 @@ pub const NIGHTLY: &[Check] = &[
     ),
     check("ci/durable.sh nightly", "storms, seeded bugs, newer PostgreSQL", "PostgreSQL, npm"),
     check("ci/miri.sh full 4", "all that Miri can run, under four seeds", "Miri"),
+    check("ci/mutants.sh", "each small fault fails a test or a model", ""),
     check("ci/fork.sh", "storms of forks", ""),
     check("ci/sanitize.sh", "no data race, leak or use of freed memory", "nightly"),
     check("ci/web.sh nightly", "a hidden page, its weight; Deno and Bun", "npm, Chromium"),
@@ -77,7 +78,6 @@ pub const NIGHTLY: &[Check] = &[
 /// Checks that take longer, or need uncommon equipment.
 pub const BY_HAND: &[Check] = &[
     check("ci/loom.sh 3", "the models, up to three preemptions; hours", ""),
-    check("ci/mutants.sh", "each small fault fails a model or a test; hours", ""),
     check("ci/miri.sh full", "all that Miri can run, under many seeds; hours", "Miri"),
     check("ci/wall.sh", "the kernel reports steps of the wall clock; minutes", "user-mode Linux"),
     check("ci/package.sh --release", "the packages are ready to be published; minutes", "jq"),
