@@ -73,8 +73,7 @@ fn a_timer_without_a_thread_has_nothing_to_end() {
     let (virtual_timer, _clock) = virtual_timer();
     let (by_hand, _driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
     for timer in [virtual_timer, by_hand] {
-        let mut sleep = timer.sleep(SECOND);
-        assert!(poll(&mut sleep).is_pending());
+        let _sleep = polled(timer.sleep(SECOND));
         assert_eq!(timer.end_driver(), Ok(()));
     }
 }
@@ -156,8 +155,7 @@ fn drivers_and_watchers_that_are_ended_leave_nothing_behind() {
     let round = || {
         pollster::block_on(tourbillon::sleep(std::time::Duration::from_nanos(1)));
         Timer::global().start().expect("a thread");
-        let mut wall = tourbillon::wall::sleep_until_wall(SystemTime::now() + 3600 * SECOND);
-        assert!(poll(&mut wall).is_pending());
+        let wall = polled(tourbillon::wall::sleep_until_wall(SystemTime::now() + 3600 * SECOND));
         assert_eq!(Timer::global().end_driver().map_err(|error| error.armed()), Err(Some(1)));
         drop(wall);
         assert_eq!(Timer::global().end_driver(), Ok(()));
@@ -217,8 +215,7 @@ fn a_process_whose_driver_was_ended_may_have_a_user_namespace() {
     }
     let status = crate::fork::status_of_a_child(|| {
         pollster::block_on(tourbillon::sleep(ms(1)));
-        let mut wall = tourbillon::wall::sleep_until_wall(SystemTime::now() + 3600 * SECOND);
-        assert!(poll(&mut wall).is_pending());
+        let wall = polled(tourbillon::wall::sleep_until_wall(SystemTime::now() + 3600 * SECOND));
         drop(wall);
         assert_eq!(unshare(), Err(Some(libc::EINVAL)), "there are threads");
         assert_eq!(Timer::global().end_driver(), Ok(()));

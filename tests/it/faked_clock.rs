@@ -11,8 +11,7 @@ use crate::support::*;
 fn drivers() -> [(Timer, tourbillon::Sleep); 2] {
     [Duration::MAX, 3600 * SECOND].map(|far| {
         let timer = Timer::builder().build().expect("the options are valid");
-        let mut far = timer.sleep(far);
-        assert!(poll(&mut far).is_pending());
+        let far = polled(timer.sleep(far));
         timer.start().expect("a thread");
         (timer, far)
     })

@@ -42,8 +42,7 @@ fn it_lists_what_is_armed_with_its_place_deadline_and_age() {
 #[test]
 fn it_follows_resets_cancels_fires_and_drops() {
     let (timer, clock) = virtual_timer();
-    let mut sleeps = [1, 2, 3, 4, 5].map(|n| timer.sleep(n * SECOND));
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    let sleeps = [1, 2, 3, 4, 5].map(|n| polled(timer.sleep(n * SECOND)));
     let deadlines = || timer.pending().iter().map(|pending| pending.deadline).collect::<Vec<_>>();
     let [mut one, mut two, three, mut four, mut five] = sleeps;
     two.reset_after(20 * SECOND);

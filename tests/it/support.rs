@@ -44,6 +44,25 @@ pub(crate) fn armed(timer: &Timer, waker: &Waker) -> Sleep {
     }
 }
 
+/// Polls a future for the first time: it must be pending.
+pub(crate) fn polled<F: Future + Unpin>(mut future: F) -> F {
+    assert!(poll(&mut future).is_pending());
+    future
+}
+
+/// Like [`polled`], by a task whose wake-ups are counted.
+pub(crate) fn counted<F: Future + Unpin>(mut future: F) -> (F, Arc<Counter>) {
+    let (counter, waker) = counting();
+    assert!(poll_with(&mut future, &waker).is_pending());
+    (future, counter)
+}
+
+/// A waker that counts how often it is woken.
+pub(crate) fn counting() -> (Arc<Counter>, Waker) {
+    let counter = Counter::new();
+    (counter.clone(), counter.into())
+}
+
 /// Calls `function` every `period`, for the first time one period from now; skips missed calls.
 pub(crate) fn every(
     timer: &Timer,

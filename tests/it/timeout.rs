@@ -93,8 +93,7 @@ fn the_inner_future_comes_back() {
 #[test]
 fn into_inner_cancels_the_deadline() {
     let (timer, clock) = virtual_timer();
-    let mut timeout = timer.timeout(SECOND, pending::<()>());
-    assert!(poll(&mut timeout).is_pending());
+    let timeout = polled(timer.timeout(SECOND, pending::<()>()));
     let inner: std::future::Pending<()> = timeout.into_inner();
     assert_eq!(clock.pending(), 0);
     drop(inner);
@@ -120,8 +119,7 @@ fn anything_that_becomes_a_future_will_do() {
 fn a_deadline_can_be_moved_before_it_comes_and_after() {
     let (timer, clock) = virtual_timer();
     let start = clock.now();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let mut timeout = timer.timeout(SECOND, pending::<()>());
     assert_eq!(timeout.deadline(), start + SECOND);
     assert!(poll_with(&mut timeout, &waker).is_pending());

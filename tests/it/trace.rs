@@ -148,9 +148,7 @@ fn message(parent: Parent, message: &str) -> Told {
 }
 
 fn arm(timer: &Timer, delay: Duration) -> Sleep {
-    let mut sleep = timer.sleep(delay);
-    assert!(poll(&mut sleep).is_pending());
-    sleep
+    polled(timer.sleep(delay))
 }
 
 /// Fires a timer `lateness` after its deadline.

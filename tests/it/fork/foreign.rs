@@ -86,8 +86,7 @@ fn a_child_that_returns_within_a_turn_goes_on_in_its_loop() {
             }
         });
         // More than are taken out of the wheel at once.
-        let counter = Counter::new();
-        let waker = Waker::from(counter.clone());
+        let (counter, waker) = counting();
         let mut wait = ms(200);
         let crowd = loop {
             let mut crowd: Vec<_> = (0..2_000).map(|_| timer.sleep(wait)).collect();
@@ -143,9 +142,7 @@ fn a_child_that_returns_within_a_move_of_a_clock_moves_it_on() {
             own.sleep(SECOND).call(move || *seen.lock().unwrap() = Some(timer.now())).detach();
         }
     });
-    let counter = Counter::new();
-    let mut parents = timer.sleep(5 * SECOND);
-    assert!(poll_with(&mut parents, &Waker::from(counter.clone())).is_pending());
+    let (mut parents, counter) = counted(timer.sleep(5 * SECOND));
     clock.advance(10 * SECOND);
     let child = forked.recv().expect("it was called");
     if is_child.load(Ordering::Relaxed) {

@@ -221,8 +221,7 @@ impl Parent {
             Timer::builder().build_manual(|| {}).expect("the options are valid");
         let (by_clock, clock) = virtual_timer();
         let (kept, done) = (Arc::default(), Arc::default());
-        let mut tracked = clock.track(waiting(&kept, &done));
-        assert!(poll(&mut tracked).is_pending());
+        let tracked = polled(clock.track(waiting(&kept, &done)));
         let waker = kept.lock().unwrap().take().expect("it was polled");
         for timer in [&own, &Timer::global()] {
             timer.start().expect("a thread can be started");

@@ -66,8 +66,7 @@ fn a_size_of_zero_panics() {
 #[test]
 fn a_source_that_is_always_ready_cannot_hold_a_chunk_back() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let (source, taken) = endless();
     let mut chunks = source.on_timer(&timer).chunks_timeout(usize::MAX, ms(10)).into_stream();
     assert!(poll_next(&mut chunks, &waker).is_pending());
@@ -100,8 +99,7 @@ fn the_remainder_is_what_was_collected_and_the_next_chunk_starts_anew() {
 #[test]
 fn an_idle_one_is_woken_once_more_at_most() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let (sender, source) = unbounded();
     let mut chunks = source.on_timer(&timer).chunks_timeout(2, ms(10)).into_stream();
     assert!(poll_next(&mut chunks, &waker).is_pending());

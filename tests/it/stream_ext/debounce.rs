@@ -58,8 +58,7 @@ fn zero_waits_only_for_what_is_ready_and_max_for_the_end() {
 #[test]
 fn an_idle_one_has_nothing_armed_and_is_woken_once_an_item() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let (sender, source) = unbounded();
     let mut calm = source.on_timer(&timer).debounce(ms(10)).into_stream();
     assert!(poll_next(&mut calm, &waker).is_pending());

@@ -85,8 +85,7 @@ fn a_period_of_a_nanosecond_skips_to_the_present() {
 #[test]
 fn a_period_without_items_wakes_nobody() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let (sender, source) = unbounded();
     let mut samples = source.on_timer(&timer).sample(ms(10)).into_stream();
     assert!(poll_next(&mut samples, &waker).is_pending());
@@ -106,8 +105,7 @@ fn a_period_without_items_wakes_nobody() {
 #[test]
 fn an_endless_source_that_is_always_ready_can_be_sampled() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let (source, taken) = endless();
     let mut samples = source.on_timer(&timer).sample(ms(10)).into_stream();
     assert!(poll_next(&mut samples, &waker).is_pending());

@@ -43,8 +43,7 @@ fn an_item_that_is_late_does_not_bring_the_next_one_forward() {
 #[test]
 fn a_pending_source_does_not_arm_the_pause_again() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let (sender, source) = unbounded();
     let mut slow = source.on_timer(&timer).throttle(ms(10)).into_stream();
     sender.unbounded_send(1).unwrap();

@@ -14,8 +14,7 @@ fn the_first_item_of_each_burst_comes_at_once_and_the_others_not_at_all() {
 #[test]
 fn the_pause_runs_from_the_delivery_and_wakes_nobody() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let (sender, source) = unbounded();
     let mut first = source.on_timer(&timer).throttle_first(ms(10)).into_stream();
     sender.unbounded_send(1).unwrap();

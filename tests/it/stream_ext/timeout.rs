@@ -63,8 +63,7 @@ fn max_never_passes() {
 #[test]
 fn while_it_waits_for_the_source_alone_nothing_is_armed() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let mut results = stream::pending::<()>().on_timer(&timer).timeout(ms(10)).into_stream();
     assert!(poll_next(&mut results, &waker).is_pending());
     clock.advance(ms(10));

@@ -52,8 +52,7 @@ fn the_interval_says_how_many_missed_ticks_are_made_up_for() {
 #[test]
 fn it_is_woken_once_a_tick() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let ticks = timer.interval_at(timer.now() + ms(10), ms(10));
     let mut results = stream::pending::<()>().timeout_repeating(ticks);
     for wakes in 1..5 {

@@ -24,8 +24,7 @@ fn the_sdks_own_timeout_runs_on_it() {
 #[test]
 fn the_longest_sleep_is_safe() {
     let (timer, clock) = virtual_timer();
-    let mut sleep = AsyncSleep::sleep(&timer, Duration::MAX);
-    assert!(poll(&mut sleep).is_pending());
+    let mut sleep = polled(AsyncSleep::sleep(&timer, Duration::MAX));
     clock.advance(Duration::MAX);
     assert!(poll(&mut sleep).is_pending());
 }

@@ -34,8 +34,7 @@ fn its_now_and_its_sleeps_are_by_the_timers_clock() {
 #[test]
 fn a_reset_keeps_the_box_the_place_and_the_waker() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let mut sleep = rt::Timer::sleep(&timer, SECOND * 60);
     assert!(poll(&mut sleep, &waker).is_pending());
     let before = address(&sleep);

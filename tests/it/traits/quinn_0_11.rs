@@ -65,8 +65,7 @@ fn its_timers_and_its_now_are_ours_and_the_rest_is_the_inner_runtimes() {
 #[test]
 fn a_reset_moves_it_both_ways_and_revives_it() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let mut sleep: Pin<Box<dyn AsyncTimer>> = Box::pin(timer.sleep(SECOND * 10));
     assert!(poll(&mut sleep, &waker).is_pending());
 
