@@ -225,6 +225,36 @@ pub(crate) fn passes(command: &mut Command) {
     print!("{stdout}");
 }
 
+/// Runs the test `name` in a process of its own, with the C source `file` compiled and loaded
+/// first. Without a C compiler, `what` is not checked.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(crate) fn with_preloaded(file: &str, what: &str, name: &str) {
+    let library = format!("{}-{}.so", name.replace(':', ""), std::process::id());
+    let library = std::env::temp_dir().join(library);
+    let source = format!("{}/tests/it/{file}", env!("CARGO_MANIFEST_DIR"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", &source, "-ldl", "-o"]).arg(&library);
+    match compiler.status() {
+        Ok(status) => assert!(status.success(), "{file} does not compile"),
+        Err(error) => return not_checked(what, format_args!("there is no cc here: {error}")),
+    }
+    passes(command_of(name).env("LD_PRELOAD", &library));
+    std::fs::remove_file(library).expect("it was written");
+}
+
+/// The function `name` of a library that was loaded first, if there is one.
+///
+/// # Safety
+///
+/// `F` is the function's type.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(crate) unsafe fn preloaded<F: Copy>(name: &std::ffi::CStr) -> Option<F> {
+    // SAFETY: a string that ends.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    // SAFETY: as the caller says; it is a pointer like this one.
+    (!symbol.is_null()).then(|| unsafe { std::mem::transmute_copy(&symbol) })
+}
+
 /// Runs the test `name` in a process of its own, where it has to pass.
 pub(crate) fn in_a_process_of_its_own(name: &str) {
     passes(&mut command_of(name));

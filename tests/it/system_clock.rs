@@ -6,7 +6,6 @@
 
 use std::ffi::CStr;
 use std::ops::Range;
-use std::process::Command;
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,27 +18,9 @@ use crate::support::*;
 /// Name of this check, for [`not_checked`].
 const STEPS: &str = "steps of the system clock";
 
-/// Runs a test with the clock in the place of the system's. Without a C compiler it fails, unless
-/// there is a list of unchecked things.
+/// Runs a test with the clock in the place of the system's.
 fn on_a_clock_of_its_own(name: &str) {
-    let file = format!("{}-{}.so", name.replace(':', ""), std::process::id());
-    let library = std::env::temp_dir().join(file);
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/system_clock.c");
-    let compiled = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-o"])
-        .args([library.as_os_str(), source.as_ref()])
-        .arg("-ldl")
-        .status();
-    match compiled {
-        Ok(status) => assert!(status.success(), "system_clock.c does not compile"),
-        Err(error) => {
-            let listed = std::env::var_os("TOURBILLON_NOT_CHECKED").is_some();
-            assert!(listed, "{STEPS} cannot be checked: there is no cc here: {error}");
-            return not_checked(STEPS, format_args!("there is no cc here: {error}"));
-        }
-    }
-    passes(command_of(name).env("LD_PRELOAD", &library));
-    std::fs::remove_file(library).expect("it was written");
+    with_preloaded("system_clock.c", STEPS, name);
 }
 
 /// Functions of the preloaded library.
@@ -48,7 +29,8 @@ struct SystemClock;
 impl SystemClock {
     /// The clock, if it is there and this process reads it.
     fn preloaded() -> Option<Self> {
-        Self::function(c"clock_steps")?;
+        // SAFETY: that is the function's type in the library.
+        unsafe { preloaded::<extern "C" fn(i64)>(c"clock_steps") }?;
         let before = Instant::now();
         Self.step(-5);
         let after = Instant::now();
@@ -57,33 +39,22 @@ impl SystemClock {
         (after < before).then_some(Self)
     }
 
-    fn function(name: &CStr) -> Option<*mut libc::c_void> {
-        // SAFETY: `name` is a C string.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        (!found.is_null()).then_some(found)
+    fn function<F: Copy>(name: &CStr) -> F {
+        // SAFETY: the functions in the library have the types that they are called by here.
+        unsafe { preloaded(name) }.expect("the library is there")
     }
 
     fn step(&self, seconds: i64) {
-        let steps = Self::function(c"clock_steps").expect("the library is there");
-        // SAFETY: that is the function's type in the library.
-        let steps = unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn(i64)>(steps) };
-        steps(seconds * 1_000_000_000);
+        Self::function::<extern "C" fn(i64)>(c"clock_steps")(seconds * 1_000_000_000);
     }
 
     fn call(&self, name: &CStr) {
-        let function = Self::function(name).expect("the library is there");
-        // SAFETY: that is the type of all functions that this is called for.
-        let function =
-            unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn()>(function) };
-        function();
+        Self::function::<extern "C" fn()>(name)();
     }
 
     /// Moves all clocks, which stand still.
     fn moves(&self, span: Duration) {
-        let moves = Self::function(c"clocks_move").expect("the library is there");
-        // SAFETY: that is the function's type in the library.
-        let moves = unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn(i64)>(moves) };
-        moves(span.as_nanos() as i64);
+        Self::function::<extern "C" fn(i64)>(c"clocks_move")(span.as_nanos() as i64);
     }
 
     /// Runs `action`, with the calling thread held for [`HELD`] before each reading of a clock in
@@ -96,15 +67,8 @@ impl SystemClock {
     /// Runs `action`, while the clocks move by so much before each reading of the calling thread's
     /// in `at`. Says how many readings there were.
     fn moving<R>(&self, at: Range<i64>, by: Duration, action: impl FnOnce() -> R) -> (R, i64) {
-        type Hold = extern "C" fn(i64, i64, i64);
-
-        let hold = Self::function(c"clocks_hold").expect("the library is there");
-        // SAFETY: that is the function's type in the library.
-        let hold = unsafe { std::mem::transmute::<*mut libc::c_void, Hold>(hold) };
-        let let_go = Self::function(c"clocks_let_go").expect("the library is there");
-        // SAFETY: that is the function's type in the library.
-        let let_go =
-            unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> i64>(let_go) };
+        let hold: extern "C" fn(i64, i64, i64) = Self::function(c"clocks_hold");
+        let let_go: extern "C" fn() -> i64 = Self::function(c"clocks_let_go");
         hold(at.start, at.end, by.as_nanos() as i64);
         let result = action();
         (result, let_go())
@@ -146,8 +110,7 @@ fn a_driver_survives_a_clock_that_steps_and_stands_still() {
     for delay in [20, 1, 5, 0] {
         ends_in_time(timer.sleep(ms(delay)));
     }
-    let mut reset = timer.sleep(3600 * SECOND);
-    assert!(poll(&mut reset).is_pending());
+    let mut reset = polled(timer.sleep(3600 * SECOND));
     reset.reset_after(ms(1));
     ends_in_time(reset);
     let crowd: Vec<_> = (0..100).map(|n| timer.sleep(Duration::from_micros(50 * n))).collect();
@@ -172,8 +135,7 @@ fn a_driver_survives_a_clock_that_steps_and_stands_still() {
     // Not at all, for a second.
     clock.call(c"clock_stops");
     let (before, shown, start) = (timer.stats(), Instant::now(), SystemTime::now());
-    let mut still = timer.sleep(ms(100));
-    assert!(poll(&mut still).is_pending());
+    let mut still = polled(timer.sleep(ms(100)));
     std::thread::sleep(SECOND);
     assert!(poll(&mut still).is_pending());
     let wakeups = timer.stats().driver_wakeups - before.driver_wakeups;
@@ -219,8 +181,7 @@ fn tells_deadlines_to_the_nanosecond(
     off: Duration,
 ) {
     let deadline = Instant::now() + SECOND;
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let [mut armed, mut polled_late] = [deadline; 2].map(|deadline| timer.sleep_until(deadline));
     assert!(poll_with(&mut armed, &waker).is_pending());
     clock.moves(SECOND + off - NANOSECOND);
@@ -245,8 +206,7 @@ fn a_wall_sleep_whose_thread_is_held_as_it_aims_is_woken_at_its_target_and_not_b
         let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("valid options");
         let target = SystemTime::now() + 3600 * SECOND;
         let mut sleep = timer.sleep_until_wall(target);
-        let counter = Counter::new();
-        let waker = Waker::from(counter.clone());
+        let (counter, waker) = counting();
         let (polled, was_held) = clock.held_at(at, || poll_with(&mut sleep, &waker));
         assert!(polled.is_pending());
         let left = target.duration_since(SystemTime::now()).expect("an hour is longer");
@@ -272,8 +232,7 @@ fn a_spin_ends_at_its_deadline_and_where_its_clock_stands_still() {
     for kind in [ClockKind::Monotonic, ClockKind::Boottime] {
         let made = Timer::builder().clock(kind).build_manual(|| {});
         let (timer, mut driver) = made.expect("Linux has both clocks");
-        let counter = Counter::new();
-        let waker = Waker::from(counter.clone());
+        let (counter, waker) = counting();
         let span = Duration::from_micros(50);
         let start = timer.now();
         let mut spin = timer.sleep_until(start + SECOND).spin_last(span);

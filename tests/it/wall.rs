@@ -19,26 +19,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// A sleep that ends so long from now, polled with a waker that counts.
 fn waiting(timer: &Timer, delay: Duration) -> (WallSleep, Arc<Counter>) {
-    let counter = Counter::new();
-    let mut sleep = timer.sleep_until_wall(timer.wall_now() + delay);
-    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
-    (sleep, counter)
-}
-
-#[test]
-fn it_completes_at_its_target_and_wakes_once() {
-    let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let target = clock.wall_now() + HOUR;
-    let mut sleep = timer.sleep_until_wall(target);
-    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
-    clock.advance(HOUR - NANOSECOND);
-    assert_eq!(counter.wakes(), 0);
-    assert!(poll(&mut timer.sleep_until_wall(target)).is_pending());
-    clock.advance(NANOSECOND);
-    assert_eq!((counter.wakes(), clock.wall_now()), (1, target));
-    assert!(poll(&mut sleep).is_ready());
-    assert_eq!((timer.stats().armed, timer.stats().pending), (2, 0));
+    counted(timer.sleep_until_wall(timer.wall_now() + delay))
 }
 
 #[test]
@@ -46,8 +27,7 @@ fn steps_of_the_wall_are_followed_in_both_directions() {
     for step in [MINUTE, HOUR, DAY, 400 * DAY] {
         let (timer, clock) = virtual_timer();
         let start = clock.now();
-        let counter = Counter::new();
-        let waker = Waker::from(counter.clone());
+        let (counter, waker) = counting();
         let mut sleep = timer.sleep_until_wall(clock.wall_now() + 2 * step);
         assert!(poll_with(&mut sleep, &waker).is_pending());
         // Forward, but not far enough.
@@ -73,9 +53,7 @@ fn steps_of_the_wall_are_followed_in_both_directions() {
 fn a_suspend_moves_the_wall_alone() {
     let (timer, clock) = virtual_timer();
     let start = (clock.now(), clock.wall_now());
-    let mut by_clock = timer.sleep(HOUR);
-    let counter = Counter::new();
-    assert!(poll_with(&mut by_clock, &Waker::from(counter.clone())).is_pending());
+    let (mut by_clock, counter) = counted(timer.sleep(HOUR));
     let (mut due, woken) = waiting(&timer, 8 * HOUR);
     let (mut later, _) = waiting(&timer, 8 * HOUR + WALL_GRAIN);
     clock.suspend(8 * HOUR);
@@ -117,8 +95,7 @@ fn a_target_in_the_past_is_ready_at_once_and_arms_nothing() {
     assert_eq!(timer.stats().armed, 0);
     // Unless the wall is set to a time before that.
     clock.set_wall(UNIX_EPOCH - DAY);
-    let mut sleep = timer.sleep_until_wall(UNIX_EPOCH);
-    assert!(poll(&mut sleep).is_pending());
+    let mut sleep = polled(timer.sleep_until_wall(UNIX_EPOCH));
     clock.advance(DAY);
     assert!(poll(&mut sleep).is_ready());
 }
@@ -154,8 +131,7 @@ fn a_target_too_far_to_come_waits_for_the_clock_to_be_set() {
 fn an_hour_of_minutes_wakes_once_for_each() {
     let (timer, clock) = virtual_timer();
     let start = clock.wall_now();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let mut sleep = timer.sleep_until_wall(start + MINUTE);
     for minute in 1..=60 {
         assert!(poll_with(&mut sleep, &waker).is_pending());
@@ -166,18 +142,6 @@ fn an_hour_of_minutes_wakes_once_for_each() {
         sleep.reset(sleep.target() + MINUTE);
     }
     assert_eq!((timer.stats().fired, clock.wall_now()), (60, start + HOUR));
-}
-
-#[test]
-fn block_on_goes_from_target_to_target() {
-    let (timer, clock) = virtual_timer();
-    let start = clock.wall_now();
-    clock.block_on(async {
-        for day in 1..=365 {
-            timer.sleep_until_wall(start + day * DAY).await;
-            assert_eq!(timer.wall_now(), start + day * DAY);
-        }
-    });
 }
 
 #[test]
@@ -358,111 +322,61 @@ fn a_timer_that_counts_suspend_is_never_early_either() {
 /// Tests in processes whose clocks are shifted by `clock_shim.c`, which stands in for the kernel.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod shifted {
-    use std::mem::transmute;
-    use std::path::{Path, PathBuf};
-    use std::process::Command;
-    use std::sync::OnceLock;
+    use std::ffi::CStr;
     use std::time::Instant;
 
     use super::*;
 
-    /// The library to load first; `None`, and a message, where there is no C compiler.
-    fn shim() -> Option<&'static Path> {
-        static SHIM: OnceLock<Option<PathBuf>> = OnceLock::new();
-        let shim = SHIM.get_or_init(|| {
-            let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-            let library = directory.join("clock_shim.so");
-            // Made under another name, as another run of the tests may have it in use.
-            let made = directory.join(format!("clock_shim.so.{}", std::process::id()));
-            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/clock_shim.c");
-            let mut compiler = Command::new("cc");
-            compiler.args(["-shared", "-fPIC", "-O1", source, "-o"]).arg(&made);
-            match compiler.status() {
-                Ok(status) => {
-                    assert!(status.success(), "clock_shim.c does not compile");
-                    std::fs::rename(made, &library).expect("both are in one folder");
-                    Some(library)
-                }
-                Err(error) => {
-                    not_checked("shifted clocks", format_args!("there is no cc here: {error}"));
-                    None
-                }
-            }
-        });
-        shim.as_deref()
-    }
-
     fn with_shifted_clocks(name: &str) {
-        if let Some(shim) = shim() {
-            passes(command_of(name).env("LD_PRELOAD", shim));
-        }
+        with_preloaded("clock_shim.c", "shifted clocks", name);
     }
-
-    type Shift = unsafe extern "C" fn(libc::c_int, i64);
-    type Refuse = unsafe extern "C" fn(libc::c_int);
-    type Notify = unsafe extern "C" fn();
-    type Ask = unsafe extern "C" fn() -> libc::c_int;
 
     /// The shim's functions, in a process that it was loaded into.
     struct Shim {
-        shift: Shift,
-        refuse: Refuse,
-        notify: Notify,
-        recheck: Notify,
-        recheck_seconds: Ask,
-        rechecks: Ask,
-        waits: Ask,
+        shift: extern "C" fn(libc::clockid_t, i64),
+        refuse: extern "C" fn(libc::c_int),
+        notify: extern "C" fn(),
+        recheck: extern "C" fn(),
+        /// Returns the seconds that the time to the recheck was set to; zero if it is not running.
+        recheck_seconds: extern "C" fn() -> libc::c_int,
+        rechecks: extern "C" fn() -> libc::c_int,
+        waits: extern "C" fn() -> libc::c_int,
     }
 
     impl Shim {
         fn loaded() -> Self {
-            fn find(name: &std::ffi::CStr) -> *mut libc::c_void {
-                // SAFETY: a string that ends.
-                let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-                assert!(!symbol.is_null(), "the shim is loaded");
-                symbol
+            fn find<F: Copy>(name: &CStr) -> F {
+                // SAFETY: the functions in `clock_shim.c` have the types of the fields.
+                unsafe { preloaded(name) }.expect("the shim is loaded")
             }
-            // SAFETY: the functions in `clock_shim.c` have these types.
-            let shift = unsafe { transmute::<*mut libc::c_void, Shift>(find(c"shim_shift")) };
-            // SAFETY: as above.
-            let refuse = unsafe { transmute::<*mut libc::c_void, Refuse>(find(c"shim_refuse")) };
-            // SAFETY: as above.
-            let notify = unsafe { transmute::<*mut libc::c_void, Notify>(find(c"shim_notify")) };
-            // SAFETY: as above.
-            let recheck = unsafe { transmute::<*mut libc::c_void, Notify>(find(c"shim_recheck")) };
-            let ask = |name| {
-                // SAFETY: as above.
-                unsafe { transmute::<*mut libc::c_void, Ask>(find(name)) }
-            };
-            let recheck_seconds = ask(c"shim_recheck_seconds");
-            let (rechecks, waits) = (ask(c"shim_rechecks"), ask(c"shim_waits"));
-            Self { shift, refuse, notify, recheck, recheck_seconds, rechecks, waits }
+            Self {
+                shift: find(c"shim_shift"),
+                refuse: find(c"shim_refuse"),
+                notify: find(c"shim_notify"),
+                recheck: find(c"shim_recheck"),
+                recheck_seconds: find(c"shim_recheck_seconds"),
+                rechecks: find(c"shim_rechecks"),
+                waits: find(c"shim_waits"),
+            }
         }
 
         fn shift(&self, clock: libc::clockid_t, seconds: i64) {
-            // SAFETY: plain numbers.
-            unsafe { (self.shift)(clock, seconds * 1_000_000_000) };
+            (self.shift)(clock, seconds * 1_000_000_000);
         }
 
         fn refuse(&self, refuse: bool) {
-            // SAFETY: a plain number.
-            unsafe { (self.refuse)(refuse.into()) };
+            (self.refuse)(refuse.into());
         }
 
-        /// Returns the seconds that the time to the recheck was set to; zero if it is not running.
         fn recheck_seconds(&self) -> i32 {
-            // SAFETY: needs nothing.
-            unsafe { (self.recheck_seconds)() }
+            (self.recheck_seconds)()
         }
 
         /// Ends the time to the recheck, and waits until the watcher is through with it.
         fn recheck(&self) {
-            // SAFETY: needs nothing.
-            let rechecks = || unsafe { (self.rechecks)() };
-            let before = rechecks();
-            // SAFETY: needs nothing.
-            unsafe { (self.recheck)() };
-            while rechecks() == before {
+            let before = (self.rechecks)();
+            (self.recheck)();
+            while (self.rechecks)() == before {
                 std::thread::yield_now();
             }
         }
@@ -470,8 +384,7 @@ mod shifted {
         /// Sets the wall clock forward or back, and notifies the watcher.
         fn step(&self, seconds: i64) {
             self.shift(libc::CLOCK_REALTIME, seconds);
-            // SAFETY: needs nothing.
-            unsafe { (self.notify)() };
+            (self.notify)();
         }
     }
 
@@ -567,10 +480,8 @@ mod shifted {
         let shim = Shim::loaded();
         // Its driver has the watcher tell it of resumes.
         let timer = Timer::builder().clock(ClockKind::Boottime).build().expect("Linux has it");
-        let mut by_clock = timer.sleep(HOUR);
-        assert!(poll(&mut by_clock).is_pending());
-        // SAFETY: needs nothing.
-        while unsafe { (shim.waits)() } == 0 {
+        let _by_clock = polled(timer.sleep(HOUR));
+        while (shim.waits)() == 0 {
             std::thread::yield_now();
         }
         assert_eq!(shim.recheck_seconds(), 0);
