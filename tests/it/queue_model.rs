@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use futures::Stream;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use tourbillon::Timer;
 use tourbillon::queue::{DelayQueue, TimeoutQueue};
 use tourbillon::queue::{Expired, Key};
@@ -420,12 +419,6 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 fn durations() -> impl Strategy<Value = Duration> {
     let finite = prop_oneof![0u64..3, 50u64..1_000, Just(1 << 40)].prop_map(Duration::from_nanos);
     prop_oneof![4 => finite, 1 => Just(Duration::MAX)]
-}
-
-/// Configures the same operations in every run: a failure is the change's and not the day's.
-fn repeatable(cases: u32) -> ProptestConfig {
-    let rng_seed = RngSeed::Fixed(0x7175_6575_6573_2121);
-    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {

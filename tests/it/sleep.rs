@@ -1,10 +1,9 @@
 //! `Sleep`, poll by poll.
 
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use futures::future::FusedFuture;
 use tourbillon::Timer;
 
 use crate::support::*;
@@ -14,33 +13,12 @@ fn it_ends_at_its_deadline_and_not_a_nanosecond_before() {
     let (timer, clock) = virtual_timer();
     for delay in [1, 63, 64, 65, 4_095, 4_096, 1_000_000, 86_400_000_000_000] {
         let delay = Duration::from_nanos(delay);
-        let mut sleep = timer.sleep(delay);
-        assert_eq!(poll(&mut sleep), Poll::Pending);
-        assert_eq!(clock.advance(delay - Duration::from_nanos(1)), 0);
-        assert_eq!(poll(&mut sleep), Poll::Pending);
-        assert_eq!(clock.advance(Duration::from_nanos(1)), 1);
-        assert_eq!(poll(&mut sleep), Poll::Ready(()));
+        let mut sleep = polled(timer.sleep(delay));
+        assert_eq!(clock.advance(delay - NANOSECOND), 0);
+        assert!(poll(&mut sleep).is_pending());
+        assert_eq!(clock.advance(NANOSECOND), 1);
+        assert!(poll(&mut sleep).is_ready());
     }
-}
-
-#[test]
-fn a_past_deadline_completes_in_the_first_poll_without_being_armed() {
-    let (timer, clock) = virtual_timer();
-    clock.advance(SECOND);
-    for deadline in [clock.now(), clock.now() - SECOND / 2] {
-        assert_eq!(poll(&mut timer.sleep_until(deadline)), Poll::Ready(()));
-    }
-    assert_eq!(poll(&mut timer.sleep(Duration::ZERO)), Poll::Ready(()));
-    assert_eq!(timer.stats().armed, 0);
-}
-
-#[test]
-fn nothing_is_armed_before_the_first_poll() {
-    let (timer, clock) = virtual_timer();
-    let sleep = timer.sleep(SECOND);
-    assert_eq!((clock.pending(), clock.next_deadline()), (0, None));
-    drop(sleep);
-    assert_eq!(timer.stats().armed, 0);
 }
 
 #[test]
@@ -64,9 +42,7 @@ fn a_reset_stays_with_the_timer_that_made_the_sleep() {
 #[test]
 fn dropping_cancels_at_once_and_lets_go_of_the_waker() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+    let (sleep, counter) = counted(timer.sleep(SECOND));
     assert_eq!(clock.pending(), 1);
     drop(sleep);
     assert_eq!((clock.pending(), clock.next_deadline()), (0, None));
@@ -77,127 +53,15 @@ fn dropping_cancels_at_once_and_lets_go_of_the_waker() {
 }
 
 #[test]
-fn cancelling_the_earliest_shows_the_next() {
-    let (timer, clock) = virtual_timer();
-    let (mut first, mut second) = (timer.sleep(SECOND), timer.sleep(2 * SECOND));
-    assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
-    drop(first);
-    assert_eq!(clock.next_deadline(), Some(second.deadline()));
-}
-
-#[test]
-fn it_is_woken_exactly_once_by_the_waker_of_the_last_poll() {
-    let (timer, clock) = virtual_timer();
-    let counters = [Counter::new(), Counter::new(), Counter::new()];
-    let mut sleep = timer.sleep(SECOND);
-    for counter in &counters {
-        assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
-    }
-    clock.advance(SECOND);
-    clock.advance(SECOND);
-    assert_eq!(counters.each_ref().map(|counter| counter.wakes()), [0, 0, 1]);
-    assert_eq!(std::sync::Arc::strong_count(&counters[0]), 1, "a replaced waker is dropped");
-}
-
-#[test]
-fn polled_again_after_completion_it_is_ready_again() {
-    let (timer, clock) = virtual_timer();
-    let mut sleep = timer.sleep(SECOND);
-    assert!(!sleep.is_terminated());
-    assert!(poll(&mut sleep).is_pending());
-    clock.advance(SECOND);
-    assert!(!sleep.is_terminated(), "elapsed, but nobody has been told");
-    assert!(poll(&mut sleep).is_ready() && sleep.is_terminated());
-    assert!(poll(&mut sleep).is_ready() && sleep.is_terminated());
-}
-
-#[test]
-fn a_poll_completes_by_the_clock_if_the_driver_does_not_come() {
-    let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll_with(&mut sleep, &waker).is_pending());
-    clock.jump(SECOND);
-    assert!(poll_with(&mut sleep, &waker).is_ready());
-    let stats = timer.stats();
-    assert_eq!((stats.fired, stats.cancelled, stats.pending), (1, 0, 0));
-    clock.advance(SECOND);
-    assert_eq!(counter.wakes(), 0);
-}
-
-#[test]
 fn a_starved_driver_starves_nobody_who_polls() {
     // No one ever turns this driver, and the clock is real.
     let (timer, driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
-    let mut earlier = timer.sleep(3600 * SECOND);
-    assert!(poll(&mut earlier).is_pending());
+    let mut earlier = polled(timer.sleep(3600 * SECOND));
     earlier.reset_after(ms(1));
     std::thread::sleep(ms(3));
     assert!(poll(&mut timer.sleep_until(earlier.deadline())).is_ready());
     assert!(poll(&mut earlier).is_ready());
     drop(driver);
-}
-
-#[test]
-fn reset_before_it_is_armed_sets_the_deadline() {
-    let (timer, clock) = virtual_timer();
-    let mut sleep = timer.sleep(SECOND);
-    sleep.reset(clock.now() + 2 * SECOND);
-    assert_eq!(sleep.deadline(), clock.now() + 2 * SECOND);
-    assert!(poll(&mut sleep).is_pending());
-    assert_eq!(clock.advance(SECOND), 0);
-    assert_eq!(clock.advance(SECOND), 1);
-}
-
-#[test]
-fn reset_while_armed_keeps_the_waker_and_needs_no_poll() {
-    for (first, second) in [(SECOND, 2 * SECOND), (2 * SECOND, SECOND)] {
-        let (timer, clock) = virtual_timer();
-        let counter = Counter::new();
-        let mut sleep = timer.sleep(first);
-        assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
-        sleep.reset_after(second);
-        assert_eq!(clock.next_deadline(), Some(sleep.deadline()));
-        clock.advance(second - ms(1));
-        assert_eq!(counter.wakes(), 0);
-        clock.advance(ms(1));
-        assert_eq!(counter.wakes(), 1);
-        assert!(poll(&mut sleep).is_ready());
-        assert_eq!(timer.stats().armed, 1);
-    }
-}
-
-#[test]
-fn reset_after_it_fired_is_pending_again() {
-    let (timer, clock) = virtual_timer();
-    for polled in [false, true] {
-        let mut sleep = timer.sleep(SECOND);
-        assert!(poll(&mut sleep).is_pending());
-        clock.advance(SECOND);
-        if polled {
-            assert!(poll(&mut sleep).is_ready());
-        }
-        sleep.reset_after(SECOND);
-        assert!(!sleep.is_elapsed() && !sleep.is_terminated());
-        let counter = Counter::new();
-        assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
-        clock.advance(SECOND);
-        assert_eq!(counter.wakes(), 1);
-        assert!(poll(&mut sleep).is_ready());
-    }
-}
-
-#[test]
-fn reset_to_the_past_completes_in_the_next_poll_and_wakes() {
-    let (timer, clock) = virtual_timer();
-    clock.advance(SECOND);
-    let counter = Counter::new();
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
-    sleep.reset(clock.now() - ms(1));
-    assert_eq!(counter.wakes(), 1);
-    assert!(poll(&mut sleep).is_ready());
 }
 
 #[test]
@@ -213,36 +77,6 @@ fn reset_to_later_on_a_real_clock_is_not_early_and_completes() {
     pollster::block_on(&mut sleep);
     assert!(Instant::now() >= deadline);
     assert_eq!(timer.stats().pending, 0);
-}
-
-#[test]
-fn reset_from_another_thread() {
-    let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let mut sleep = timer.sleep(10 * SECOND);
-    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
-    let mut sleep = std::thread::spawn(move || {
-        sleep.reset_after(SECOND);
-        sleep
-    })
-    .join()
-    .expect("reset does not panic");
-    clock.advance(SECOND);
-    assert_eq!(counter.wakes(), 1);
-    assert!(poll(&mut sleep).is_ready());
-}
-
-#[test]
-fn a_sleep_that_never_ends_is_never_armed() {
-    let (timer, clock) = virtual_timer();
-    let mut sleep = timer.never();
-    assert!(poll(&mut sleep).is_pending() && !sleep.is_elapsed());
-    assert_eq!((clock.pending(), timer.stats().armed), (0, 0));
-    sleep.set_tolerance(SECOND);
-    sleep.reset_after(Duration::MAX);
-    clock.advance(Duration::MAX);
-    assert!(poll(&mut sleep).is_pending() && !sleep.is_elapsed());
-    assert_eq!((clock.pending(), timer.stats().armed), (0, 0));
 }
 
 #[test]
@@ -287,76 +121,6 @@ fn a_sleep_that_never_ends_lets_its_waker_go() {
 }
 
 #[test]
-fn an_armed_sleep_that_is_reset_to_never_keeps_its_waker() {
-    let (timer, clock) = virtual_timer();
-    let woken = Counter::new();
-    let waker = Waker::from(woken.clone());
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll_with(&mut sleep, &waker).is_pending());
-    sleep.reset_after(Duration::MAX);
-    assert_eq!((clock.pending(), clock.next_deadline()), (1, None));
-    clock.advance(10 * SECOND);
-    assert_eq!(woken.wakes(), 0);
-    sleep.reset_after(SECOND);
-    clock.advance(SECOND);
-    assert_eq!(woken.wakes(), 1, "without a poll in between");
-    assert!(poll(&mut sleep).is_ready());
-
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll_with(&mut sleep, &waker).is_pending());
-    sleep.reset_after(Duration::MAX);
-    clock.advance(Duration::MAX);
-    assert!(poll(&mut sleep).is_pending(), "also at the end of time");
-}
-
-#[test]
-fn a_sleep_that_is_armed_again_for_never_fires_once_it_has_a_deadline() {
-    let (timer, clock) = virtual_timer();
-    let woken = Counter::new();
-    let waker = Waker::from(woken.clone());
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll_with(&mut sleep, &waker).is_pending());
-    assert_eq!(clock.advance(SECOND), 1);
-    sleep.reset_after(Duration::MAX);
-    assert!(poll_with(&mut sleep, &waker).is_pending());
-    assert_eq!((clock.pending(), clock.next_deadline()), (1, None));
-    sleep.reset_after(SECOND);
-    assert_eq!(clock.advance(SECOND), 1);
-    assert_eq!(woken.wakes(), 2, "without a poll in between");
-}
-
-#[test]
-fn a_sleep_that_waits_for_ever_is_not_forgotten_when_all_others_have_fired() {
-    let (timer, clock) = virtual_timer();
-    let [mut sleep, mut other] = [timer.sleep(SECOND), timer.sleep(2 * SECOND)];
-    assert!(poll(&mut sleep).is_pending() && poll(&mut other).is_pending());
-    sleep.reset_after(Duration::MAX);
-    assert_eq!(clock.advance(2 * SECOND), 1);
-    sleep.reset_after(SECOND);
-    assert_eq!(clock.next_deadline(), Some(sleep.deadline()));
-    assert_eq!(clock.advance(SECOND), 1);
-}
-
-#[test]
-fn huge_durations_saturate() {
-    let (timer, clock) = virtual_timer();
-    for delay in [Duration::MAX, Duration::MAX / 2, Duration::from_secs(u64::MAX)] {
-        let mut sleep = timer.sleep(delay);
-        assert!(poll(&mut sleep).is_pending());
-        assert!(sleep.deadline() > clock.now() + Duration::from_secs(100 * 365 * 86_400));
-        sleep.reset_after(delay);
-        assert!(poll(&mut sleep).is_pending());
-    }
-    let mut centuries = timer.sleep(Duration::from_secs(400 * 365 * 86_400));
-    assert!(poll(&mut centuries).is_pending());
-    let mut near = timer.sleep(SECOND);
-    assert!(poll(&mut near).is_pending());
-    assert_eq!(clock.next_deadline(), Some(near.deadline()), "a far timer hides nothing");
-    clock.advance(Duration::MAX);
-    assert!(poll(&mut near).is_ready() && poll(&mut centuries).is_ready());
-}
-
-#[test]
 fn deadlines_are_given_back_as_they_came() {
     let now = Instant::now();
     let before = now.checked_sub(ms(1)).unwrap_or(now);
@@ -380,35 +144,6 @@ fn a_deadline_before_the_time_line_is_past_and_given_back_as_its_beginning() {
     assert_eq!(tourbillon::sleep_until(centuries_ago - YEAR).deadline(), beginning);
     let within = Instant::now() - 140 * YEAR;
     assert_eq!(tourbillon::sleep_until(within).deadline(), within);
-}
-
-#[test]
-fn debug_says_where_it_stands() {
-    let (timer, clock) = virtual_timer();
-    let mut sleep = timer.sleep(SECOND);
-    assert!(format!("{sleep:?}").contains("unarmed"));
-    let _ = poll(&mut sleep);
-    assert!(format!("{sleep:?}").contains("\"armed\""));
-    clock.advance(SECOND);
-    assert!(format!("{sleep:?}").contains("fired"));
-    let _ = poll(&mut sleep);
-    assert!(format!("{sleep:?}").contains("completed"));
-}
-
-#[test]
-fn equal_deadlines_fire_in_the_order_they_were_armed() {
-    let (timer, clock) = virtual_timer();
-    let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let deadline = clock.now() + SECOND;
-    let mut sleeps: Vec<_> = (0..200).map(|_| timer.sleep_until(deadline)).collect();
-    for (index, sleep) in sleeps.iter_mut().enumerate() {
-        let order = order.clone();
-        let waker = callback(move || order.lock().unwrap().push(index));
-        assert!(poll_with(sleep, &waker).is_pending());
-        clock.advance(Duration::from_nanos(index as u64));
-    }
-    clock.advance(SECOND);
-    assert_eq!(*order.lock().unwrap(), (0..200).collect::<Vec<_>>());
 }
 
 /// Two wakers of a task may share their data and differ in its use.
@@ -442,8 +177,7 @@ fn wakers_are_told_apart_by_their_functions_too() {
 #[test]
 fn a_cancel_says_whether_it_was_in_time() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let hour = 3600 * SECOND;
     // Not armed, armed, and armed and reset.
     let mut sleeps = [timer.sleep(hour), timer.sleep(hour), timer.sleep(SECOND)];
@@ -489,8 +223,7 @@ fn a_cancel_of_what_is_due_is_in_time_if_nobody_has_noticed() {
     assert!(armed.cancel() && unarmed.cancel());
     assert_eq!((clock.advance(SECOND), counter.wakes()), (0, 0));
     assert!(!timer.never().cancel());
-    let mut armed = timer.sleep(SECOND);
-    assert!(poll(&mut armed).is_pending());
+    let mut armed = polled(timer.sleep(SECOND));
     armed.reset_after(Duration::MAX);
     assert!(!armed.cancel(), "it has no deadline");
     assert_eq!(clock.pending(), 0);

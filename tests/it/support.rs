@@ -15,6 +15,7 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
 
 use futures::Stream;
+use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use tourbillon::callback::Callback;
 use tourbillon::queue::Expired;
 use tourbillon::virtual_time::VirtualClock;
@@ -31,6 +32,12 @@ pub(crate) fn virtual_timer() -> (Timer, VirtualClock) {
     let clock = VirtualClock::new();
     let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
     (timer, clock)
+}
+
+/// Configures the same operations in every run: a failure is the change's and not the day's.
+pub(crate) fn repeatable(cases: u32) -> ProptestConfig {
+    let rng_seed = RngSeed::Fixed(0x7175_6575_6573_2121);
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 /// Arms a sleep of a millisecond. A poll that comes later than that arms none.

@@ -8,10 +8,10 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
+use tourbillon::Timer;
 use tourbillon::queue::{DelayQueue, Key};
 use tourbillon::timer::Tolerance;
 use tourbillon::virtual_time::VirtualClock;
-use tourbillon::{Sleep, Timer};
 
 use crate::support::*;
 
@@ -28,105 +28,6 @@ fn scattered() -> impl Iterator<Item = u64> {
         Some(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
     });
     seeds.map(|seed| seed >> 24)
-}
-
-/// Arms `sleep`, and says when it is fired.
-fn fire_of(sleep: &mut Sleep, clock: &VirtualClock) -> Instant {
-    let counter = Counter::new();
-    assert!(poll_with(sleep, &Waker::from(counter.clone())).is_pending());
-    let fire = clock.advance_to_next().expect("it is armed");
-    assert_eq!((counter.wakes(), clock.now()), (1, fire));
-    fire
-}
-
-#[test]
-fn a_sleep_is_fired_within_its_window() {
-    let (timer, clock) = virtual_timer();
-    let mut numbers = scattered();
-    let mut number = |bits: u32| numbers.next().expect("there is no end") & ((1_u64 << bits) - 1);
-    for round in 0..3_000 {
-        let bits = 1 + round % 36;
-        let delay = Duration::from_nanos(1 + number(bits));
-        let tolerance = Duration::from_nanos(number(1 + round % 33));
-        let mut sleep = timer.sleep(delay).with_tolerance(tolerance);
-        let deadline = clock.now() + delay;
-        assert_eq!((sleep.deadline(), sleep.tolerance()), (deadline, tolerance));
-        let fire = fire_of(&mut sleep, &clock);
-        assert!(deadline <= fire && fire <= deadline + tolerance, "{delay:?} {tolerance:?}");
-        assert!(poll(&mut sleep).is_ready());
-    }
-}
-
-#[test]
-fn ten_thousand_limits_of_a_minute_with_a_second_each_meet_at_61_instants() {
-    let (timer, clock) = tolerant_timer(SECOND);
-    let minute = 60 * SECOND;
-    let start = clock.now();
-    let woken = Arc::new(AtomicUsize::new(0));
-    let mut limits = Vec::new();
-    let mut starts: Vec<_> = scattered()
-        .map(|number| Duration::from_nanos(number % 60_000_000_000))
-        .take(10_000)
-        .collect();
-    starts.sort_unstable();
-    for begin in starts {
-        clock.advance(start + begin - clock.now());
-        let deadline = clock.now() + minute;
-        let (woken, clock) = (woken.clone(), clock.clone());
-        let waker = callback(move || {
-            assert!(deadline <= clock.now() && clock.now() <= deadline + SECOND);
-            woken.fetch_add(1, Ordering::Relaxed);
-        });
-        let mut limit = timer.sleep(minute);
-        assert!(poll_with(&mut limit, &waker).is_pending());
-        limits.push(limit);
-    }
-    assert_eq!(woken.load(Ordering::Relaxed), 0);
-    let instants: BTreeSet<_> = std::iter::from_fn(|| clock.advance_to_next()).collect();
-    assert_eq!(woken.load(Ordering::Relaxed), limits.len());
-    assert!(instants.len() <= 61, "{} instants", instants.len());
-}
-
-#[test]
-fn a_poll_completes_a_sleep_from_its_deadline_on() {
-    let (timer, clock) = virtual_timer();
-    let mut sleep = timer.sleep(SECOND + NANOSECOND).with_tolerance(SECOND);
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
-    assert!(poll_with(&mut sleep, &waker).is_pending());
-    clock.advance(SECOND);
-    assert!(poll_with(&mut sleep, &waker).is_pending());
-    assert_eq!(sleep.remaining(), Some(NANOSECOND));
-    clock.advance(NANOSECOND);
-    assert!(sleep.is_elapsed());
-    assert_eq!((sleep.remaining(), counter.wakes()), (Some(Duration::ZERO), 0));
-    assert!(poll_with(&mut sleep, &waker).is_ready());
-    assert_eq!(clock.pending(), 0);
-}
-
-#[test]
-fn equal_deadlines_fire_in_the_order_in_which_they_were_armed() {
-    let (timer, clock) = tolerant_timer(SECOND);
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let delays = [900, 300, 700, 999, 1, 300, 1_002];
-    let sleeps: Vec<_> = delays
-        .into_iter()
-        .enumerate()
-        .map(|(number, delay)| {
-            let order = order.clone();
-            let mut sleep = timer.sleep(ms(delay));
-            let waker = callback(move || order.lock().unwrap().push((delay, number)));
-            assert!(poll_with(&mut sleep, &waker).is_pending());
-            sleep
-        })
-        .collect();
-    assert_eq!(clock.advance(SECOND), 0, "no window ends");
-    assert_eq!(clock.advance(ms(1)), sleeps.len() - 1, "one window is not open yet");
-    let mut order = order.lock().unwrap();
-    // Sorts by deadline, and leaves equal ones as they are.
-    order.sort_by_key(|(delay, _)| *delay);
-    assert_eq!(*order, [(1, 4), (300, 1), (300, 5), (700, 2), (900, 0), (999, 3)]);
-    assert_eq!(clock.next_deadline(), Some(clock.now() + ms(1) + SECOND));
 }
 
 /// An exact timer is a wake-up too, and so is the hook of a loop.
@@ -319,53 +220,11 @@ fn wake_ups_are_the_least_possible_or_a_twentieth_more() {
     }
 }
 
-#[test]
-fn a_reset_keeps_the_tolerance_and_moves_the_window() {
-    let (timer, clock) = tolerant_timer(SECOND);
-    let start = clock.now();
-    let mut sleep = timer.sleep(ms(2_500));
-    let counter = Counter::new();
-    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
-    for deadline in [2_100, 2_900, 7_100, 1_500] {
-        sleep.reset(start + ms(deadline));
-        assert_eq!(sleep.deadline(), start + ms(deadline));
-        assert_eq!(clock.next_deadline(), Some(start + ms(deadline) + SECOND));
-    }
-    clock.advance_to_next();
-    assert_eq!(counter.wakes(), 1);
-    // Fired, and not polled since.
-    sleep.reset_after(ms(1_200));
-    assert_eq!(fire_of(&mut sleep, &clock), start + ms(4_700));
-    assert!(poll(&mut sleep).is_ready());
-    sleep.reset_after(ms(1_200));
-    assert_eq!(fire_of(&mut sleep, &clock), start + ms(6_900));
-}
-
-#[test]
-fn another_tolerance_moves_an_armed_sleep_and_leaves_a_completed_one() {
-    let (timer, clock) = virtual_timer();
-    let start = clock.now();
-    let mut sleep = timer.sleep(ms(2_500));
-    sleep.set_tolerance(Duration::MAX);
-    assert!(poll(&mut sleep).is_pending());
-    for (tolerance, fire) in [(SECOND, ms(3_500)), (60 * SECOND, ms(62_500)), (ms(0), ms(2_500))] {
-        sleep.set_tolerance(tolerance);
-        assert_eq!(clock.next_deadline(), Some(start + fire));
-        assert_eq!((sleep.deadline(), clock.pending()), (start + ms(2_500), 1));
-    }
-    clock.advance(ms(2_500));
-    sleep.set_tolerance(SECOND);
-    assert!(poll(&mut sleep).is_ready());
-    sleep.set_tolerance(SECOND);
-    assert!(poll(&mut sleep).is_ready(), "it has completed");
-}
-
 /// A store in a reset is not to be taken for a fire that is too early.
 #[test]
 fn a_hand_driven_sleep_that_was_postponed_within_its_window_is_fired_once() {
     let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     let mut sleep = pending_for(ms(1), &waker, |span| timer.sleep(span).with_tolerance(ms(1)));
     let deadline = sleep.deadline();
     for later in 0..4 {
@@ -383,8 +242,7 @@ fn a_hand_driven_sleep_that_was_postponed_within_its_window_is_fired_once() {
 fn a_cancel_within_the_window_is_in_time_and_one_after_the_fire_is_not() {
     let (timer, clock) = tolerant_timer(SECOND);
     for (elapsed, in_time) in [(ms(1_500), true), (ms(2_100), false)] {
-        let mut sleep = timer.sleep_until(clock.now() + ms(1_100));
-        assert!(poll(&mut sleep).is_pending());
+        let mut sleep = polled(timer.sleep_until(clock.now() + ms(1_100)));
         clock.advance(elapsed);
         assert_eq!(sleep.cancel(), in_time);
         clock.advance(ms(4_000) - elapsed);
@@ -412,41 +270,6 @@ fn an_interval_does_not_drift_by_its_tolerance() {
     }
 }
 
-#[test]
-fn timeouts_queues_callbacks_and_wall_sleeps_have_their_timers_tolerance() {
-    let (timer, clock) = tolerant_timer(SECOND);
-    let start = clock.now();
-    let delay = ms(500);
-    let expect = |fire| {
-        assert_eq!(clock.next_deadline(), Some(start + fire));
-    };
-    {
-        let mut timeout = pin!(timer.timeout(delay, std::future::pending::<()>()));
-        assert!(poll(&mut timeout).is_pending());
-        expect(delay + SECOND);
-    }
-    {
-        let timeout = timer.timeout(delay, std::future::pending::<()>());
-        let mut timeout = pin!(timeout.with_tolerance(Duration::ZERO));
-        assert!(poll(&mut timeout).is_pending());
-        expect(delay);
-    }
-    let mut queue = DelayQueue::with_timer(&timer);
-    queue.insert((), delay);
-    assert!(poll_next(&mut queue, Waker::noop()).is_pending());
-    expect(delay + SECOND);
-    let mut queue = queue.with_tolerance(ms(0));
-    expect(delay);
-    clock.advance(delay);
-    assert!(matches!(poll_next(&mut queue, Waker::noop()), Poll::Ready(Some(_))));
-    let callback = timer.sleep(ms(100)).call(|| ());
-    expect(delay + ms(100) + SECOND);
-    drop(callback);
-    let mut sleep = timer.sleep_until_wall(timer.wall_now() + ms(100));
-    assert!(poll(&mut sleep).is_pending());
-    expect(delay + ms(100) + SECOND);
-}
-
 /// Each way for an entry to be due as it comes, while the task waits for the end of a window.
 #[test]
 fn what_is_due_as_it_comes_wakes_the_task_of_a_queue_whatever_its_tolerance() {
@@ -457,8 +280,7 @@ fn what_is_due_as_it_comes_wakes_the_task_of_a_queue_whatever_its_tolerance() {
     let (fixed, share) = (Tolerance::from(hour), Tolerance::percent_of_delay(1_000_000, hour));
     for (way, tolerance) in (0..3).flat_map(|way| [(way, fixed), (way, share)]) {
         let (timer, clock) = tolerant_timer(tolerance);
-        let counter = Counter::new();
-        let waker = Waker::from(counter.clone());
+        let (counter, waker) = counting();
         let mut queue = DelayQueue::with_timer(&timer);
         queue.insert(1, SECOND);
         let end = clock.now() + SECOND + hour;
@@ -481,47 +303,6 @@ fn what_is_due_as_it_comes_wakes_the_task_of_a_queue_whatever_its_tolerance() {
 }
 
 #[test]
-fn a_share_is_taken_of_each_new_delay_and_capped() {
-    let (timer, clock) = tolerant_timer(Tolerance::percent_of_delay(5, SECOND));
-    clock.advance(ms(1));
-    let start = clock.now();
-    let mut sleep = timer.sleep(10 * SECOND);
-    assert_eq!(sleep.tolerance(), ms(500));
-    clock.advance(5 * SECOND);
-    assert_eq!(sleep.tolerance(), ms(500), "time that passes changes nothing");
-    let fire = fire_of(&mut sleep, &clock) - start;
-    assert!(10 * SECOND < fire && fire <= 10 * SECOND + ms(500));
-    for (delay, expected) in [(ms(2_000), ms(100)), (60 * SECOND, SECOND), (ms(0), ms(0))] {
-        sleep.reset_after(delay);
-        assert_eq!(sleep.tolerance(), expected);
-        sleep.reset(clock.now() + 2 * delay);
-        assert_eq!(sleep.tolerance(), SECOND.min(2 * expected));
-        assert_eq!(timer.sleep_until(clock.now() + delay).tolerance(), expected);
-    }
-    sleep.reset(start);
-    assert_eq!((sleep.tolerance(), poll(&mut sleep)), (ms(0), Poll::Ready(())));
-    let mut never = timer.never();
-    assert_eq!(never.tolerance(), SECOND);
-    never.reset_after(ms(200));
-    assert_eq!(never.tolerance(), ms(10));
-}
-
-#[test]
-fn an_armed_sleep_moves_by_its_share_in_both_directions() {
-    let (timer, clock) = tolerant_timer(Tolerance::percent_of_delay(10, Duration::MAX));
-    let start = clock.now();
-    let mut sleep = timer.sleep(ms(9_500));
-    let counter = Counter::new();
-    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
-    for (deadline, tolerance) in [(9_500, 950), (19_500, 1_950), (950, 95), (90, 9), (990, 99)] {
-        sleep.reset(start + ms(deadline));
-        assert_eq!(clock.next_deadline(), Some(sleep.deadline() + ms(tolerance)));
-    }
-    assert_eq!(clock.advance_to_next(), Some(start + ms(1_089)));
-    assert_eq!((counter.wakes(), poll(&mut sleep)), (1, Poll::Ready(())));
-}
-
-#[test]
 fn a_callback_moves_by_its_share() {
     let (timer, clock) = tolerant_timer(Tolerance::percent_of_delay(10, Duration::MAX));
     let start = clock.now();
@@ -529,17 +310,6 @@ fn a_callback_moves_by_its_share() {
     for (deadline, tolerance) in [(19_500, 1_950), (950, 95)] {
         assert!(callback.reset(start + ms(deadline)));
         assert_eq!(clock.next_deadline(), Some(start + ms(deadline + tolerance)));
-    }
-}
-
-#[test]
-fn a_fixed_tolerance_takes_the_place_of_a_share_and_outlives_resets() {
-    let (timer, _clock) = tolerant_timer(Tolerance::percent_of_delay(5, SECOND));
-    for fixed in [ms(0), ms(1), 5 * SECOND] {
-        let mut sleep = timer.sleep(60 * SECOND).with_tolerance(fixed);
-        assert_eq!(sleep.tolerance(), fixed);
-        sleep.reset_after(SECOND);
-        assert_eq!(sleep.tolerance(), fixed);
     }
 }
 
@@ -556,6 +326,12 @@ fn all_that_sleeps_has_a_share() {
         expect(ms(2_100));
     }
     {
+        let timeout = timer.timeout(ms(700), std::future::pending::<()>());
+        let mut timeout = pin!(timeout.with_tolerance(Duration::ZERO));
+        assert!(poll(&mut timeout).is_pending());
+        expect(ms(700));
+    }
+    {
         let callback = timer.sleep(ms(700)).call(|| ());
         expect(ms(1_050));
         drop(callback);
@@ -567,8 +343,7 @@ fn all_that_sleeps_has_a_share() {
         drop(callback);
     }
     {
-        let mut sleep = timer.sleep_until_wall(timer.wall_now() + ms(700));
-        assert!(poll(&mut sleep).is_pending());
+        let _sleep = polled(timer.sleep_until_wall(timer.wall_now() + ms(700)));
         expect(ms(1_050));
     }
     // Of the entry that is waited for, from when it is.
@@ -585,6 +360,8 @@ fn all_that_sleeps_has_a_share() {
     queue.insert(3, ms(20));
     let next = clock.next_deadline().expect("it is armed");
     assert!(next >= start + ms(1_970) && next <= start + ms(1_980), "a share of 20 ms");
+    let _queue = queue.with_tolerance(Duration::ZERO);
+    expect(ms(1_970));
 }
 
 #[test]
@@ -609,16 +386,14 @@ fn an_interval_has_a_share_of_its_period() {
 fn a_share_without_bounds_stops_at_the_end_of_the_time_line() {
     let (timer, clock) = tolerant_timer(Tolerance::percent_of_delay(u32::MAX, Duration::MAX));
     for delay in [NANOSECOND, SECOND, Duration::from_secs(430 * 365 * 86_400)] {
-        let mut sleep = timer.sleep(delay);
-        assert!(poll(&mut sleep).is_pending());
+        let sleep = polled(timer.sleep(delay));
         assert!(clock.next_deadline().is_some_and(|fire| fire >= sleep.deadline()));
     }
-    let mut sleep = timer.sleep(Duration::MAX);
-    assert!(poll(&mut sleep).is_pending());
+    let _sleep = polled(timer.sleep(Duration::MAX));
     assert_eq!(clock.next_deadline(), None);
     let (timer, clock) = tolerant_timer(Tolerance::percent_of_delay(0, Duration::MAX));
-    let mut exact = timer.sleep(ms(1_500));
-    assert_eq!(fire_of(&mut exact, &clock), exact.deadline());
+    let exact = polled(timer.sleep(ms(1_500)));
+    assert_eq!(clock.next_deadline(), Some(exact.deadline()));
 }
 
 #[test]
@@ -646,8 +421,7 @@ fn a_wall_sleep_with_a_tolerance_follows_steps_and_is_not_early() {
     let start = clock.now();
     let target = timer.wall_now() + ms(9_500);
     let mut sleep = timer.sleep_until_wall(target).with_tolerance(SECOND);
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     assert!(poll_with(&mut sleep, &waker).is_pending());
     assert_eq!(clock.next_deadline(), Some(start + ms(10_500)));
     clock.set_wall(timer.wall_now() + 5 * SECOND);
@@ -685,8 +459,7 @@ fn a_callback_is_called_within_the_window_of_its_sleep() {
 fn a_sleep_that_was_polled_or_has_completed_can_become_a_callback() {
     let (timer, clock) = virtual_timer();
     let calls = Arc::new(AtomicUsize::new(0));
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
+    let (counter, waker) = counting();
     for (advance, expected) in [(ms(0), 0), (SECOND, 1)] {
         let mut sleep = timer.sleep(SECOND);
         assert!(poll_with(&mut sleep, &waker).is_pending());
@@ -702,26 +475,6 @@ fn a_sleep_that_was_polled_or_has_completed_can_become_a_callback() {
         assert_eq!(counter.wakes(), expected, "its waker is gone");
         drop(callback);
     }
-}
-
-#[test]
-fn a_tolerance_without_end_stops_at_the_end_of_the_time_line() {
-    let (timer, clock) = tolerant_timer(Duration::MAX);
-    let mut never = timer.never();
-    assert!(poll(&mut never).is_pending());
-    assert_eq!((clock.pending(), clock.next_deadline()), (0, None));
-    let ages = Duration::from_secs(430 * 365 * 86_400);
-    for delay in [NANOSECOND, SECOND, ages] {
-        let mut sleep = timer.sleep(delay);
-        let deadline = sleep.deadline();
-        assert!(poll(&mut sleep).is_pending());
-        assert!(clock.next_deadline().is_some_and(|fire| fire >= deadline));
-        drop(sleep);
-    }
-    let mut sleep = timer.sleep(SECOND);
-    let fire = fire_of(&mut sleep, &clock);
-    assert!(fire >= sleep.deadline());
-    assert!(poll(&mut sleep).is_ready());
 }
 
 #[test]

@@ -17,44 +17,11 @@ use tourbillon::{Sleep, Timer};
 use crate::support::*;
 
 #[test]
-fn advance_stops_at_each_deadline_and_shows_it_to_the_wakers() {
-    let (timer, clock) = virtual_timer();
-    let start = clock.now();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    // Out of order, some equal, some a nanosecond apart.
-    let delays = [500, 3, 77, 3, 1_000_000, 76, 64, 0x1000, 500, 65].map(Duration::from_nanos);
-    let mut sleeps: Vec<_> = delays.iter().map(|delay| timer.sleep(*delay)).collect();
-    for (index, sleep) in sleeps.iter_mut().enumerate() {
-        let (seen, clock) = (seen.clone(), clock.clone());
-        let waker = callback(move || seen.lock().unwrap().push((clock.now() - start, index)));
-        assert!(poll_with(sleep, &waker).is_pending());
-    }
-    assert_eq!(clock.advance(SECOND), delays.len());
-    let mut expected: Vec<_> =
-        delays.iter().enumerate().map(|(index, delay)| (*delay, index)).collect();
-    expected.sort_unstable();
-    assert_eq!(*seen.lock().unwrap(), expected);
-    assert_eq!(clock.now() - start, SECOND);
-}
-
-#[test]
 fn it_stands_still_until_moved() {
     let (timer, clock) = virtual_timer();
     let start = clock.now();
     std::thread::sleep(ms(2));
     assert_eq!((clock.now(), timer.now(), timer.cached_now()), (start, start, start));
-}
-
-#[test]
-fn what_is_armed_on_it_stays_pending_while_it_stands_still() {
-    let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
-    let mut sleep = timer.sleep(Duration::from_nanos(1));
-    assert!((0..100).all(|_| poll_with(&mut sleep, &waker).is_pending()));
-    std::thread::sleep(ms(2));
-    assert!((0..100).all(|_| poll_with(&mut sleep, &waker).is_pending()));
-    assert_eq!((counter.wakes(), clock.pending(), timer.stats().driver_wakeups), (0, 1, 0));
 }
 
 /// Sleeps armed with these delays, and the notes of their wakers: the clock's time, and the sleep.
@@ -98,18 +65,6 @@ fn a_crowd_with_one_deadline_fires_in_order_after_another_of_its_slot() {
 }
 
 #[test]
-fn years_in_one_go_fire_a_crowd_in_order_and_each_once() {
-    const YEARS: Duration = Duration::from_secs(400 * 365 * 86_400);
-    let delays = delays_below(YEARS.as_nanos() as u64, 20_000);
-    let (timer, clock) = virtual_timer();
-    let (mut sleeps, seen) = armed(&timer, &clock, &delays);
-    assert_eq!(clock.advance(YEARS), delays.len());
-    assert_eq!(*seen.lock().unwrap(), in_order(&delays));
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_ready()));
-    assert_eq!(timer.stats().lateness_max, Duration::ZERO);
-}
-
-#[test]
 fn a_jump_over_years_loses_nothing_and_keeps_what_is_ahead() {
     const YEARS: Duration = Duration::from_secs(200 * 365 * 86_400);
     let delays = delays_below(2 * YEARS.as_nanos() as u64, 20_000);
@@ -131,22 +86,6 @@ fn a_jump_over_years_loses_nothing_and_keeps_what_is_ahead() {
 }
 
 #[test]
-fn advance_to_next_goes_from_deadline_to_deadline() {
-    let (timer, clock) = virtual_timer();
-    let mut sleeps = [3, 1, 2].map(|n| timer.sleep(n * SECOND));
-    for sleep in &mut sleeps {
-        assert!(poll(sleep).is_pending());
-    }
-    assert_eq!((clock.pending(), clock.next_deadline()), (3, Some(sleeps[1].deadline())));
-    for index in [1, 2, 0] {
-        assert_eq!(clock.advance_to_next(), Some(sleeps[index].deadline()));
-        assert_eq!(clock.now(), sleeps[index].deadline());
-        assert!(poll(&mut sleeps[index]).is_ready());
-    }
-    assert_eq!(clock.advance_to_next(), None);
-}
-
-#[test]
 fn a_clock_belongs_to_one_timer() {
     let (_timer, clock) = virtual_timer();
     let error = Timer::builder().virtual_clock(&clock).build().expect_err("it is taken");
@@ -161,68 +100,8 @@ fn a_clock_without_a_timer_moves_all_the_same() {
     clock.jump(SECOND);
     assert_eq!((clock.now() - start, clock.next_deadline()), (2 * SECOND, None));
     let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll(&mut sleep).is_pending());
+    let _sleep = polled(timer.sleep(SECOND));
     assert_eq!(clock.advance(SECOND), 1);
-}
-
-#[test]
-fn advancing_from_within_a_waker_is_carried_out_by_the_call_that_runs_it() {
-    let (timer, clock) = virtual_timer();
-    let start = clock.now();
-    let (mut first, mut second) = (timer.sleep(SECOND), timer.sleep(5 * SECOND));
-    let counter = Counter::new();
-    let inner = clock.clone();
-    let waker = callback(move || assert_eq!(inner.advance(4 * SECOND), 0));
-    assert!(poll_with(&mut first, &waker).is_pending());
-    assert!(poll_with(&mut second, &Waker::from(counter.clone())).is_pending());
-    assert_eq!(clock.advance(SECOND), 2);
-    assert_eq!((clock.now() - start, counter.wakes()), (5 * SECOND, 1));
-}
-
-#[test]
-fn a_jump_from_within_a_waker_starts_where_the_call_will_end() {
-    let (timer, clock) = virtual_timer();
-    let start = clock.now();
-    let (mut first, mut second) = (timer.sleep(SECOND), timer.sleep(2 * SECOND));
-    let inner = clock.clone();
-    let jumps = callback(move || inner.jump(5 * SECOND));
-    let (inner, seen) = (clock.clone(), Arc::new(Mutex::new(None)));
-    let looks = {
-        let seen = seen.clone();
-        callback(move || *seen.lock().unwrap() = Some(inner.now() - start))
-    };
-    assert!(poll_with(&mut first, &jumps).is_pending());
-    assert!(poll_with(&mut second, &looks).is_pending());
-    assert_eq!(clock.advance(10 * SECOND), 2);
-    assert_eq!(*seen.lock().unwrap(), Some(15 * SECOND), "it does not go back");
-    assert_eq!(clock.now() - start, 15 * SECOND);
-}
-
-#[test]
-fn what_a_waker_arms_for_the_present_fires_behind_what_is_due() {
-    let (timer, clock) = virtual_timer();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let noting = |what| {
-        let order = order.clone();
-        callback(move || order.lock().unwrap().push(what))
-    };
-    // Two that are due at once; the first makes a third due that was armed before for later.
-    let mut third = timer.sleep(9 * SECOND);
-    assert!(poll_with(&mut third, &noting("third")).is_pending());
-    let third = Mutex::new(third);
-    let first = {
-        let (order, deadline) = (order.clone(), clock.now() + SECOND);
-        callback(move || {
-            order.lock().unwrap().push("first");
-            third.lock().unwrap().reset(deadline);
-        })
-    };
-    let [mut one, mut two] = [(); 2].map(|()| timer.sleep(SECOND));
-    assert!(poll_with(&mut one, &first).is_pending());
-    assert!(poll_with(&mut two, &noting("second")).is_pending());
-    assert_eq!(clock.advance(SECOND), 3);
-    assert_eq!(*order.lock().unwrap(), ["first", "second", "third"]);
 }
 
 #[test]
@@ -277,8 +156,7 @@ fn clocks_whose_wakers_advance_each_other_arrive() {
         assert!(clock.now() - 5 * SECOND >= before, "two of its own, and three of the other's");
     }
     let to_next = |timer: &Timer, other: &VirtualClock| {
-        let mut sleep = timer.sleep(ms(1500));
-        assert!(poll(&mut sleep).is_pending());
+        let sleep = polled(timer.sleep(ms(1500)));
         assert_eq!(other.advance_to_next(), Some(sleep.deadline()));
     };
     for (_, clock) in wakers_that_cross(to_next) {
@@ -317,25 +195,10 @@ fn a_waker_moves_a_clock_that_nobody_else_moves() {
 }
 
 #[test]
-fn a_jump_fires_nothing_and_the_next_advance_fires_late() {
-    let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
-    clock.jump(11 * SECOND);
-    assert_eq!(counter.wakes(), 0);
-    assert_eq!(clock.advance(Duration::ZERO), 1);
-    assert_eq!(counter.wakes(), 1);
-    assert_eq!(timer.stats().lateness_max, 10 * SECOND);
-}
-
-#[test]
 fn what_is_moved_to_the_past_fires_at_once_and_counts_as_late() {
     let (timer, clock) = virtual_timer();
     let start = clock.now();
-    let counter = Counter::new();
-    let mut sleep = timer.sleep(60 * SECOND);
-    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+    let (mut sleep, counter) = counted(timer.sleep(60 * SECOND));
     clock.advance(11 * SECOND);
     sleep.reset(start + SECOND);
     assert_eq!((counter.wakes(), timer.stats().fired), (1, 1));
@@ -392,37 +255,6 @@ fn block_on_waits_for_other_threads_when_no_timer_is_pending() {
 }
 
 #[test]
-fn an_uptime_of_every_magnitude_keeps_every_timer() {
-    // Around each power of 64 nanoseconds, with a population of timers of every magnitude pending:
-    // tokio broke so at 2^30 and 2^36 ms of uptime.
-    for power in 1..11u32 {
-        let (timer, clock) = virtual_timer();
-        let wrap = 64u64.saturating_pow(power).min(1 << 62);
-        let mut far: Vec<_> = (0..58)
-            .map(|bit| timer.sleep(Duration::from_nanos(wrap.saturating_add(1 << bit))))
-            .collect();
-        for sleep in &mut far {
-            assert!(poll(sleep).is_pending());
-        }
-        clock.advance(Duration::from_nanos(wrap - 1));
-        for nanos in [1, 2, 63, 64, 65] {
-            let mut near = timer.sleep(Duration::from_nanos(nanos));
-            assert!(poll(&mut near).is_pending());
-            let mut moved = Duration::ZERO;
-            while poll(&mut near).is_pending() {
-                let next = clock.next_deadline().expect("it is pending");
-                moved += next - clock.now();
-                assert_eq!(clock.advance_to_next(), Some(next));
-            }
-            assert_eq!(moved, Duration::from_nanos(nanos), "power {power}");
-        }
-        clock.advance(Duration::from_nanos(1 << 58));
-        assert!(far.iter_mut().all(|sleep| poll(sleep).is_ready()));
-        assert_eq!(timer.stats().lateness_max, Duration::ZERO);
-    }
-}
-
-#[test]
 fn every_boundary_of_the_wheel_is_crossed_by_a_crowd() {
     const AROUND: u64 = 10_000;
     for power in 3..=10u32 {
@@ -443,8 +275,7 @@ fn every_boundary_of_the_wheel_is_crossed_by_a_crowd() {
 fn a_virtual_timer_starts_no_thread() {
     let (timer, clock) = virtual_timer();
     timer.start().expect("there is nothing to start");
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll(&mut sleep).is_pending());
+    let _sleep = polled(timer.sleep(SECOND));
     clock.advance(SECOND);
     let stats = timer.stats();
     assert_eq!((stats.driver_wakeups, stats.unparks, stats.shards), (0, 0, 1));
@@ -521,11 +352,9 @@ mod held {
     fn a_hold_keeps_nobody_from_moving_the_clock_by_hand() {
         let (timer, clock) = virtual_timer();
         let _hold = clock.hold();
-        let mut sleep = timer.sleep(SECOND);
-        assert!(poll(&mut sleep).is_pending());
+        let _sleep = polled(timer.sleep(SECOND));
         assert_eq!(clock.advance(SECOND), 1);
-        let mut sleep = timer.sleep(SECOND);
-        assert!(poll(&mut sleep).is_pending());
+        let _sleep = polled(timer.sleep(SECOND));
         assert!(clock.advance_to_next().is_some());
     }
 
@@ -638,20 +467,6 @@ mod held {
     }
 
     #[test]
-    fn a_tracked_task_that_works_for_long_is_waited_for() {
-        let (timer, clock) = virtual_timer();
-        let (runtime, start) = (runtime(), clock.now());
-        let work = async {
-            thread::sleep(ms(20));
-            5
-        };
-        let (task, output) = work.remote_handle();
-        runtime.spawn(clock.track(task));
-        assert_eq!(clock.block_on(timer.timeout(3600 * SECOND, output)), Ok(5));
-        assert_eq!(clock.now(), start);
-    }
-
-    #[test]
     fn the_hold_of_a_tracked_task_lasts_from_each_wake_up_to_the_end_of_the_poll() {
         let (_timer, clock) = virtual_timer();
         let holds =
@@ -666,8 +481,7 @@ mod held {
             send.send(cx.waker().clone()).expect("the test looks");
             if polls == 4 { Poll::Ready(polls) } else { Poll::Pending }
         })));
-        let counter = Counter::new();
-        let waker = Waker::from(counter.clone());
+        let (counter, waker) = counting();
         holds(1);
         assert!(poll_with(&mut task, &waker).is_pending());
         holds(0);
@@ -953,17 +767,6 @@ mod held {
         let _: Pin<&dyn Send> = pin!(clock.hold()).into_ref();
         tracked
     }
-}
-
-#[test]
-fn the_next_deadline_is_exact_although_an_earlier_one_was_cancelled() {
-    let (timer, clock) = virtual_timer();
-    let mut sleeps = [1, 100_000, 100_001].map(|n| timer.sleep(n * ms(1)));
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-    let [_first, second, third] = sleeps;
-    drop(second);
-    assert_eq!(clock.advance(ms(1)), 1);
-    assert_eq!(clock.next_deadline(), Some(third.deadline()));
 }
 
 /// The order of a crowd's wake-ups: `count` sleeps at each of two deadlines, set in turn.
