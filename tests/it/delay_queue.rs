@@ -22,100 +22,6 @@ fn virtual_queue<T>() -> (DelayQueue<T>, VirtualClock) {
 }
 
 #[test]
-fn an_entry_expires_at_its_deadline_and_not_a_nanosecond_before() {
-    let (mut queue, clock) = virtual_queue();
-    for delay in [1, 63, 64, 65, 4_095, 4_096, 1_000_000, 86_400_000_000_000] {
-        let delay = Duration::from_nanos(delay);
-        let deadline = clock.now() + delay;
-        let key = queue.insert(delay, delay);
-        assert_eq!(queue.deadline(&key), deadline);
-        let counter = wait(&mut queue);
-        clock.advance(delay - NANOSECOND);
-        assert_eq!(counter.wakes(), 0);
-        assert!(poll_next(&mut queue, &Waker::from(counter.clone())).is_pending());
-        clock.advance(NANOSECOND);
-        assert_eq!(counter.wakes(), 1);
-        let Poll::Ready(Some(expired)) = poll_next(&mut queue, Waker::noop()) else {
-            panic!("it is due");
-        };
-        assert_eq!((expired.key(), expired.deadline()), (key, deadline));
-        assert_eq!(expired.into_inner(), delay);
-    }
-}
-
-#[test]
-fn a_delay_of_zero_and_a_deadline_of_the_past_are_due_at_once() {
-    let (mut queue, clock) = virtual_queue();
-    clock.advance(SECOND);
-    queue.insert("zero", Duration::ZERO);
-    assert_eq!(next(&mut queue), "zero");
-    let key = queue.insert_at("past", clock.now() - SECOND / 2);
-    assert_eq!(queue.deadline(&key), clock.now());
-    assert_eq!(next(&mut queue), "past");
-}
-
-#[test]
-fn the_longest_delay_never_ends_and_hides_nothing() {
-    let (mut queue, clock) = virtual_queue();
-    let never = queue.insert("never", Duration::MAX);
-    let counter = wait(&mut queue);
-    assert_eq!((clock.pending(), clock.next_deadline()), (0, None));
-    clock.advance(Duration::from_secs(400 * 365 * 86_400));
-    assert_eq!(counter.wakes(), 0);
-    assert!(queue.deadline(&never) > clock.now());
-    queue.insert("soon", SECOND);
-    assert_eq!(counter.wakes(), 1, "the sleep has to be armed");
-    let counter = wait(&mut queue);
-    clock.advance(SECOND);
-    assert_eq!(counter.wakes(), 1);
-    assert_eq!(next(&mut queue), "soon");
-    clock.advance(Duration::MAX);
-    let counter = wait(&mut queue);
-    queue.reset(&never, Duration::ZERO);
-    assert_eq!((counter.wakes(), next(&mut queue)), (1, "never"));
-}
-
-#[test]
-fn late_polls_hand_out_all_that_is_due_in_the_order_of_deadlines() {
-    let (mut queue, clock) = virtual_queue();
-    // All in one slot of the wheel, and not in order.
-    let delays = [900, 300, 301, 300, 2_000, 700];
-    for (index, delay) in delays.into_iter().enumerate() {
-        queue.insert((delay, index), Duration::from_nanos((1 << 20) + delay));
-    }
-    clock.jump(SECOND);
-    let order: Vec<_> = delays.iter().map(|_| next(&mut queue)).collect();
-    assert_eq!(order, [(300, 1), (300, 3), (301, 2), (700, 5), (900, 0), (2_000, 4)]);
-}
-
-#[test]
-fn an_entry_that_is_reset_goes_behind_equal_ones() {
-    let (mut queue, clock) = virtual_queue();
-    let deadline = clock.now() + SECOND;
-    let first = queue.insert_at(1, deadline);
-    queue.insert_at(2, deadline);
-    queue.reset_at(&first, deadline);
-    assert_ne!(queue.peek(), Some(first));
-    clock.advance(SECOND);
-    assert_eq!([next(&mut queue), next(&mut queue)], [2, 1]);
-}
-
-#[test]
-fn a_deadline_of_the_past_is_made_the_present() {
-    let (mut queue, clock) = virtual_queue();
-    let start = clock.now();
-    for n in 1..=3 {
-        queue.insert_at(n, start + SECOND);
-    }
-    queue.insert_at(9, start + SECOND + NANOSECOND);
-    clock.advance(2 * SECOND);
-    assert_eq!(next(&mut queue), 1);
-    let late = [5, 4].map(|n| queue.insert_at(n, start + n * NANOSECOND));
-    assert_eq!(late.map(|key| queue.deadline(&key)), [clock.now(); 2]);
-    assert_eq!([(); 5].map(|()| next(&mut queue)), [2, 3, 9, 5, 4]);
-}
-
-#[test]
 fn one_sleep_is_armed_for_the_earliest_of_all_entries() {
     let (timer, clock) = virtual_timer();
     let mut queue = DelayQueue::with_timer(&timer);
@@ -129,52 +35,6 @@ fn one_sleep_is_armed_for_the_earliest_of_all_entries() {
     assert_eq!((counter.wakes(), next(&mut queue)), (1, 1));
     drop(queue);
     assert_eq!(clock.pending(), 0);
-}
-
-#[test]
-fn an_earlier_entry_brings_the_wake_up_forward() {
-    let (mut queue, clock) = virtual_queue();
-    let far = queue.insert("far", 10 * SECOND);
-    let counter = wait(&mut queue);
-    queue.insert("near", 2 * SECOND);
-    queue.insert("between", 5 * SECOND);
-    queue.reset(&far, SECOND);
-    assert_eq!(counter.wakes(), 0);
-    clock.advance(SECOND - NANOSECOND);
-    assert_eq!(counter.wakes(), 0);
-    clock.advance(NANOSECOND);
-    assert_eq!((counter.wakes(), next(&mut queue)), (1, "far"));
-    let counter = wait(&mut queue);
-    clock.advance(SECOND);
-    assert_eq!((counter.wakes(), next(&mut queue)), (1, "near"));
-}
-
-#[test]
-fn an_entry_that_is_due_wakes_at_once() {
-    let (mut queue, clock) = virtual_queue();
-    let far = queue.insert("far", 10 * SECOND);
-    let counter = wait(&mut queue);
-    queue.insert("now", Duration::ZERO);
-    assert_eq!((counter.wakes(), next(&mut queue)), (1, "now"));
-    let counter = wait(&mut queue);
-    queue.reset_at(&far, clock.now());
-    assert_eq!((counter.wakes(), next(&mut queue)), (1, "far"));
-}
-
-#[test]
-fn a_task_that_was_told_of_the_end_is_woken_by_the_next_entry_that_expires() {
-    let (mut queue, clock) = virtual_queue();
-    let counter = Counter::new();
-    let waker = Waker::from(counter.clone());
-    assert!(matches!(poll_next(&mut queue, &waker), Poll::Ready(None)));
-    queue.insert("never", Duration::MAX);
-    assert_eq!(counter.wakes(), 0);
-    queue.insert("later", SECOND);
-    queue.insert("sooner", SECOND / 2);
-    assert_eq!(counter.wakes(), 1);
-    clock.advance(SECOND);
-    assert_eq!(counter.wakes(), 1, "it has not polled since");
-    assert_eq!([next(&mut queue), next(&mut queue)], ["sooner", "later"]);
 }
 
 #[test]
@@ -251,43 +111,6 @@ fn a_poll_that_returns_an_entry_waits_for_nothing() {
     queue.insert_at(3, clock.now() - SECOND);
     queue.clear();
     assert_eq!(counter.wakes(), 1);
-}
-
-#[test]
-fn asking_without_a_waker_hands_out_what_is_due() {
-    let (mut queue, clock) = virtual_queue();
-    assert!(queue.pop_expired().is_none());
-    queue.insert(1, SECOND);
-    queue.insert(2, 2 * SECOND);
-    assert!(queue.pop_expired().is_none());
-    let counter = wait(&mut queue);
-    clock.jump(3 * SECOND);
-    assert_eq!(queue.pop_expired().map(|expired| expired.into_inner()), Some(1));
-    assert_eq!(counter.wakes(), 0);
-    assert_eq!(queue.pop_expired().map(|expired| expired.into_inner()), Some(2));
-    assert_eq!(counter.wakes(), 1, "the stream has ended");
-    assert!(queue.pop_expired().is_none());
-}
-
-#[test]
-fn a_stale_key_is_nobody_elses() {
-    let (mut queue, clock) = virtual_queue();
-    let removed = queue.insert("removed", SECOND);
-    queue.remove(&removed);
-    let expired = queue.insert("expired", Duration::ZERO);
-    assert_eq!(next(&mut queue), "expired");
-    let cleared = queue.insert("cleared", SECOND);
-    queue.clear();
-    queue.shrink_to_fit();
-    let key = queue.insert("here", SECOND);
-    for stale in [removed, expired, cleared] {
-        assert_ne!(stale, key);
-        assert!(queue.try_remove(&stale).is_none());
-        assert!(!queue.try_reset(&stale, SECOND) && !queue.try_reset_at(&stale, clock.now()));
-        assert_eq!((queue.try_deadline(&stale), queue.get(&stale)), (None, None));
-        assert!(queue.get_mut(&stale).is_none());
-    }
-    assert_eq!(queue.get(&key), Some(&"here"));
 }
 
 #[test]

@@ -16,63 +16,6 @@ fn virtual_queue<T>(duration: Duration) -> (TimeoutQueue<T>, VirtualClock) {
 }
 
 #[test]
-fn entries_expire_one_duration_after_their_push_in_turn() {
-    let (mut queue, clock) = virtual_queue(10 * SECOND);
-    let start = clock.now();
-    for n in 0..3 {
-        let key = queue.push(n);
-        assert_eq!(queue.deadline(&key), start + (10 + n) * SECOND);
-        clock.advance(SECOND);
-    }
-    assert_eq!(queue.duration(), 10 * SECOND);
-    let counter = wait(&mut queue);
-    clock.advance(7 * SECOND - NANOSECOND);
-    assert_eq!(counter.wakes(), 0);
-    clock.advance(NANOSECOND);
-    assert_eq!((counter.wakes(), next(&mut queue)), (1, 0));
-    let counter = wait(&mut queue);
-    clock.jump(2 * SECOND);
-    assert_eq!([next(&mut queue), next(&mut queue)], [1, 2]);
-    assert_eq!(counter.wakes(), 0);
-}
-
-#[test]
-fn a_refresh_moves_to_the_back() {
-    let (mut queue, clock) = virtual_queue(10 * SECOND);
-    let keys = [1, 2, 3].map(|n| queue.push(n));
-    clock.advance(SECOND);
-    // The one in the middle, the first, and the last.
-    for key in [keys[1], keys[0], keys[0]] {
-        queue.refresh(&key);
-        assert_eq!(queue.deadline(&key), clock.now() + 10 * SECOND);
-    }
-    assert_eq!(queue.peek(), Some(keys[2]));
-    clock.advance(9 * SECOND);
-    assert_eq!(next(&mut queue), 3);
-    wait(&mut queue);
-    clock.advance(SECOND);
-    assert_eq!([next(&mut queue), next(&mut queue)], [2, 1]);
-}
-
-#[test]
-fn a_duration_of_zero_is_due_at_once_and_the_longest_never() {
-    let (mut queue, _clock) = virtual_queue(Duration::ZERO);
-    let key = queue.push(1);
-    queue.push(2);
-    queue.refresh(&key);
-    assert_eq!([next(&mut queue), next(&mut queue)], [2, 1]);
-
-    let (mut queue, clock) = virtual_queue(Duration::MAX);
-    let key = queue.push(1);
-    let counter = wait(&mut queue);
-    queue.push(2);
-    queue.refresh(&key);
-    clock.advance(Duration::from_secs(400 * 365 * 86_400));
-    assert_eq!((counter.wakes(), clock.pending()), (0, 0));
-    assert!(queue.deadline(&key) > clock.now());
-}
-
-#[test]
 fn the_sleep_is_left_alone_until_it_ends() {
     let (timer, clock) = virtual_timer();
     let mut queue = TimeoutQueue::with_timer(10 * SECOND, &timer);
