@@ -126,13 +126,6 @@ fn expired(wheel: &mut Wheel<Entry>, now: u64) -> usize {
 }
 
 #[test]
-fn an_empty_wheel_has_no_deadline_and_turns_to_the_end() {
-    let mut wheel = Wheel::<Entry>::new(Tick::ORIGIN, Memory::AsNeeded);
-    assert_eq!(wheel.next_due(), None);
-    assert_eq!(expired(&mut wheel, Tick::LAST.raw()), 0);
-}
-
-#[test]
 fn every_deadline_expires_at_its_tick_and_not_before() {
     for start in around_wraps() {
         for distance in around_wraps() {
@@ -147,30 +140,6 @@ fn every_deadline_expires_at_its_tick_and_not_before() {
             assert_eq!(expired(&mut wheel, deadline), 1, "{start} + {distance}");
         }
     }
-}
-
-#[test]
-fn a_far_timer_does_not_hide_a_near_one() {
-    let start = Tick::ORIGIN.raw();
-    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
-    filed(&mut wheel, Tick::LAST.raw());
-    for step in 1..=200 {
-        let deadline = start + step * 1_000_000_007;
-        filed(&mut wheel, deadline);
-        assert_eq!(wheel.next_due(), Some(Tick::from_raw(deadline)));
-        assert_eq!(expired(&mut wheel, deadline), 1);
-    }
-    assert_eq!(wheel.next_due(), Some(Tick::LAST));
-}
-
-#[test]
-fn removing_the_last_far_timer_leaves_later_ones_visible() {
-    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
-    let far = filed(&mut wheel, Tick::LAST.raw());
-    remove(&mut wheel, far);
-    assert_eq!(wheel.next_due(), None);
-    filed(&mut wheel, Tick::ORIGIN.raw() + 5);
-    assert_eq!(wheel.next_due(), Some(Tick::from_raw(Tick::ORIGIN.raw() + 5)));
 }
 
 #[test]
@@ -214,21 +183,6 @@ fn a_slot_that_was_set_aside_may_lose_its_last_entry() {
     wheel.set_aside();
     remove(&mut wheel, left);
     assert_eq!([0, 2_000].map(|after| expired(&mut wheel, begins + after)), [0, 1]);
-}
-
-#[test]
-fn a_turn_stops_at_its_allowance_and_goes_on_where_it_stopped() {
-    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
-    let deadline = Tick::ORIGIN.raw() + 1_000_000;
-    let keys: Vec<_> = (0..10).map(|_| filed(&mut wheel, deadline)).collect();
-    let allowance = Allowance { expiries: 4, moves: 100 };
-    let now = Tick::from_raw(deadline);
-    assert_eq!(wheel.turn(now, allowance, |_, _| {}), Turned::Partly);
-    assert_eq!(wheel.len(), 6);
-    remove(&mut wheel, keys[9]);
-    assert_eq!(wheel.turn(now, allowance, |_, _| {}), Turned::Partly);
-    assert_eq!(wheel.turn(now, allowance, |_, _| {}), Turned::Completely);
-    assert_eq!(wheel.len(), 0);
 }
 
 #[test]
