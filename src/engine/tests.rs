@@ -15,6 +15,13 @@ fn poll(sleep: &mut Sleep) -> Poll<()> {
     std::pin::Pin::new(sleep).poll(&mut Context::from_waker(Waker::noop()))
 }
 
+/// Arms a sleep in one of two shards, wherever this thread is at home.
+fn arm_in(timer: &Timer, index: usize, sleep: &mut Sleep) {
+    let home = thread_index() % 2;
+    let _held = (home != index).then(|| timer.engine().shards.at(home).lock());
+    assert!(poll(sleep).is_pending());
+}
+
 #[test]
 fn a_timer_armed_in_a_neighbour_fires_and_is_cancelled_there() {
     let clock = VirtualClock::new();
@@ -130,32 +137,40 @@ fn passes_cut_short_take_the_shards_in_turn() {
     let builder = Builder::default().virtual_clock(&clock).shards(2);
     let timer = builder.build().expect("the options are valid");
     let engine = timer.engine();
-    let sleeps = |count| -> Vec<_> {
-        let mut sleeps: Vec<_> = (0..count).map(|_| timer.sleep(Duration::from_nanos(1))).collect();
-        assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-        sleeps
-    };
-    let at_home = sleeps(MANY);
-    let beside = {
-        let _held = engine.shards.at(thread_index() % 2).lock();
-        sleeps(MANY - 1)
-    };
-    let home = thread_index() % 2;
+    let mut sleeps = [MANY, MANY - 1]
+        .map(|count| (0..count).map(|_| timer.sleep(Duration::from_nanos(1))).collect::<Vec<_>>());
+    for (index, sleeps) in sleeps.iter_mut().enumerate() {
+        sleeps.iter_mut().for_each(|sleep| arm_in(&timer, index, sleep));
+    }
     let now = engine.clock().now().saturating_add(Duration::from_nanos(1));
     let mut batch = WakeBatch::new();
     let pass = |first, batch: &mut WakeBatch| {
         engine.pass(first, now, batch, Limits { until: None, parts: 2 })
     };
-    let left = || [home, 1 - home].map(|index| engine.shards.at(index).lock().pending());
-    let cut = pass(home, &mut batch);
-    assert_eq!((cut.cut_short, cut.reached, left()), (true, home, [MANY / 2, MANY - 1]));
-    let cut = pass(1 - home, &mut batch);
-    assert_eq!((cut.cut_short, cut.reached, left()), (true, 1 - home, [MANY / 2, MANY / 2 - 1]));
-    let cut = pass(home, &mut batch);
+    let left = || [0, 1].map(|index| engine.shards.at(index).lock().pending());
+    let cut = pass(0, &mut batch);
+    assert_eq!((cut.cut_short, cut.reached, left()), (true, 0, [MANY / 2, MANY - 1]));
+    let cut = pass(1, &mut batch);
+    assert_eq!((cut.cut_short, cut.reached, left()), (true, 1, [MANY / 2, MANY / 2 - 1]));
+    let cut = pass(0, &mut batch);
     assert_eq!((cut.cut_short, left()), (true, [0, wake_batch::BATCH - 1]), "and the other");
-    let last = pass(1 - home, &mut batch);
+    let last = pass(1, &mut batch);
     assert_eq!((last.cut_short, last.next, left()), (false, Tick::NEVER, [0, 0]));
-    drop((at_home, beside));
+}
+
+#[test]
+fn turns_cut_short_take_the_shards_in_turn() {
+    let clock = VirtualClock::new();
+    let builder = Builder::default().virtual_clock(&clock).shards(2);
+    let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
+    let mut sleeps = [0, 1, 0, 1].map(|index| (index, timer.sleep(Duration::from_nanos(1))));
+    sleeps.iter_mut().for_each(|(index, sleep)| arm_in(&timer, *index, sleep));
+    clock.jump(Duration::from_nanos(1));
+    for left in [3, 2] {
+        assert!(driver.turn_within(Budget::Timers(1)).more);
+        assert_eq!(timer.stats().pending, left);
+    }
+    assert_eq!([0, 1].map(|index| timer.engine().shards.at(index).lock().pending()), [1, 1]);
 }
 
 /// A crowd of one slot that begins long before they are due, and two that are due meanwhile: one
@@ -240,22 +255,19 @@ fn a_pass_locks_no_shard_in_which_nothing_is_due() {
     let (timer, _driver) = builder.build_manual(|| {}).expect("the options are valid");
     let engine = timer.engine();
     let mut sleeps = [5, 3].map(|nanos| timer.sleep(Duration::from_nanos(nanos)));
-    let home = thread_index() % 2;
-    assert!(poll(&mut sleeps[0]).is_pending());
-    {
-        let _held = engine.shards.at(home).lock();
-        assert!(poll(&mut sleeps[1]).is_pending());
+    for (index, sleep) in sleeps.iter_mut().enumerate() {
+        arm_in(&timer, index, sleep);
     }
     let pass_beside = |held: usize| {
         let _held = engine.shards.at(held).lock();
         let pass = engine.pass(0, engine.clock().now(), &mut WakeBatch::new(), Limits::NONE);
         (pass.fired, pass.next)
     };
-    assert_eq!(pass_beside(home), (0, sleeps[1].deadline_tick()));
+    assert_eq!(pass_beside(0), (0, sleeps[1].deadline_tick()));
     clock.jump(Duration::from_nanos(4));
-    assert_eq!(pass_beside(home), (1, sleeps[0].deadline_tick()));
+    assert_eq!(pass_beside(0), (1, sleeps[0].deadline_tick()));
     clock.jump(Duration::from_nanos(1));
-    assert_eq!(pass_beside(1 - home), (1, Tick::NEVER));
+    assert_eq!(pass_beside(1), (1, Tick::NEVER));
 }
 
 #[test]
@@ -264,16 +276,14 @@ fn a_clock_finds_the_next_deadline_beside_shards_that_cancels_left_low() {
         let clock = VirtualClock::new();
         let builder = Builder::default().virtual_clock(&clock).shards(2);
         let timer = builder.build().expect("the options are valid");
-        let arm_in = |index: usize, nanos| {
-            let home = thread_index() % 2;
-            let _held = (home != index).then(|| timer.engine().shards.at(home).lock());
+        let armed_in = |index: usize, nanos| {
             let mut sleep = timer.sleep(Duration::from_nanos(nanos));
-            assert!(poll(&mut sleep).is_pending());
+            arm_in(&timer, index, &mut sleep);
             sleep
         };
-        let next = arm_in(first, 5);
-        let _later = arm_in(1 - first, 10);
-        drop(arm_in(1 - first, 3));
+        let next = armed_in(first, 5);
+        let _later = armed_in(1 - first, 10);
+        drop(armed_in(1 - first, 3));
         assert_eq!(clock.next_deadline(), Some(next.deadline()));
     }
 }
@@ -285,14 +295,9 @@ fn a_turn_until_an_instant_that_is_past_fires_a_batch_wherever_it_is() {
     let builder = Builder::default().virtual_clock(&clock).shards(2);
     let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
     let (mut far, mut due) = (timer.sleep(Duration::from_secs(60)), timer.sleep(Duration::ZERO));
-    let arm_in = |index: usize, sleep: &mut Sleep| {
-        let _held = (thread_index() % 2 != index)
-            .then(|| timer.engine().shards.at(thread_index() % 2).lock());
-        assert!(poll(sleep).is_pending());
-    };
-    arm_in(0, &mut far);
+    arm_in(&timer, 0, &mut far);
     due.reset_after(Duration::from_secs(1));
-    arm_in(1, &mut due);
+    arm_in(&timer, 1, &mut due);
     clock.jump(Duration::from_secs(1));
     let turn = driver.turn_within(Budget::Until(clock.now()));
     assert_eq!((turn.fired, timer.stats().shards_used), (1, 2));

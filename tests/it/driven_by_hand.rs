@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tourbillon::driver::{Budget, Driver};
 use tourbillon::virtual_time::VirtualClock;
@@ -41,10 +40,7 @@ impl Rig {
 fn a_turn_fires_what_is_due_and_says_what_comes_next() {
     let mut rig = rig();
     assert_eq!((rig.driver.turn().fired, rig.driver.turn().next), (0, None));
-    let mut sleeps = [1, 2, 2, 5].map(|n| rig.timer.sleep(n * SECOND));
-    for sleep in &mut sleeps {
-        assert!(poll(sleep).is_pending());
-    }
+    let sleeps = [1, 2, 2, 5].map(|n| polled(rig.timer.sleep(n * SECOND)));
     let turn = rig.driver.turn();
     assert_eq!((turn.fired, turn.next), (0, Some(sleeps[0].deadline())));
     rig.clock.jump(2 * SECOND);
@@ -61,27 +57,11 @@ fn a_timer_is_made_and_turned_on_a_small_stack() {
     let small = std::thread::Builder::new().stack_size(64 << 10);
     let thread = small.spawn(|| {
         let mut rig = rig();
-        let mut sleeps = [1, 100, 10_000, 1_000_000].map(|n| rig.timer.sleep(n * SECOND));
-        for sleep in &mut sleeps {
-            assert!(poll(sleep).is_pending());
-        }
+        let _sleeps = [1, 100, 10_000, 1_000_000].map(|n| polled(rig.timer.sleep(n * SECOND)));
         rig.clock.jump(1_000_000 * SECOND);
         rig.driver.turn().fired
     });
     assert_eq!(thread.expect("the system starts a thread").join().ok(), Some(4));
-}
-
-#[test]
-fn one_turn_fires_all_that_is_due_however_many() {
-    let mut rig = rig();
-    let mut sleeps: Vec<_> = (0..1_000).map(|n| rig.timer.sleep(ms(n % 10 + 1))).collect();
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-    rig.clock.jump(ms(5));
-    let turn = rig.driver.turn();
-    assert_eq!(turn.fired, 500);
-    assert_eq!(turn.next, Some(sleeps[5].deadline()), "exactly, as nothing was cancelled");
-    rig.clock.jump(ms(5));
-    assert_eq!((rig.driver.turn().fired, rig.driver.turn().next), (500, None));
 }
 
 /// A waker that makes `sleep` due.
@@ -110,17 +90,12 @@ fn a_turn_fires_and_counts_what_its_wakers_make_due() {
 fn the_hook_is_called_once_by_an_earlier_insert_until_the_next_turn() {
     let mut rig = rig();
     rig.driver.turn();
-    let mut sleeps = [5, 6, 4, 3].map(|n| rig.timer.sleep(n * SECOND));
-    for sleep in &mut sleeps {
-        assert!(poll(sleep).is_pending());
-    }
+    let _sleeps = [5, 6, 4, 3].map(|n| polled(rig.timer.sleep(n * SECOND)));
     assert_eq!(rig.calls(), 1, "called for the first; the loop has yet to turn");
     rig.driver.turn();
-    let mut later = rig.timer.sleep(4 * SECOND);
-    assert!(poll(&mut later).is_pending());
+    let _later = polled(rig.timer.sleep(4 * SECOND));
     assert_eq!(rig.calls(), 1, "not earlier than what the turn reported");
-    let mut earlier = rig.timer.sleep(2 * SECOND);
-    assert!(poll(&mut earlier).is_pending());
+    let _earlier = polled(rig.timer.sleep(2 * SECOND));
     assert_eq!(rig.calls(), 2);
     assert_eq!(rig.timer.stats().unparks, 2);
 }
@@ -144,15 +119,13 @@ fn the_hook_may_come_back_into_the_timer() {
     let handles = std::sync::Mutex::new(handles);
     let hook = move || {
         let timer = handles.lock().unwrap().recv().expect("the handle is sent first");
-        let mut sleep = timer.sleep(SECOND / 2);
-        assert!(poll(&mut sleep).is_pending());
+        let _sleep = polled(timer.sleep(SECOND / 2));
     };
     let (timer, mut driver) =
         Timer::builder().virtual_clock(&clock).build_manual(hook).expect("the options are valid");
     driver.turn();
     send.send(timer.clone()).expect("the hook is alive");
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll(&mut sleep).is_pending());
+    let _sleep = polled(timer.sleep(SECOND));
     assert_eq!(timer.stats().cancelled, 1);
 }
 
@@ -176,8 +149,7 @@ fn no_lock_is_held_while_the_hook_runs() {
         let (timer, mut driver) = builder.build_manual(hook).expect("the options are valid");
         driver.turn();
         *handle.lock().unwrap() = Some(timer.clone());
-        let mut sleep = timer.sleep(3600 * SECOND);
-        assert!(poll(&mut sleep).is_pending());
+        let _sleep = polled(timer.sleep(3600 * SECOND));
         assert_eq!((timer.stats().unparks, timer.stats().waker_panics), (1, 0));
         // The hook has it, and it the hook.
         *handle.lock().unwrap() = None;
@@ -192,22 +164,11 @@ fn a_hook_that_panics_harms_nobody() {
         .build_manual(|| panic!("as the test wants it"))
         .expect("the options are valid");
     driver.turn();
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll(&mut sleep).is_pending());
+    let mut sleep = polled(timer.sleep(SECOND));
     clock.jump(SECOND);
     assert_eq!(driver.turn().fired, 1);
     assert!(poll(&mut sleep).is_ready());
     assert_eq!(timer.stats().waker_panics, 1);
-}
-
-#[test]
-fn a_sleep_without_a_driver_completes_when_it_is_polled() {
-    let Rig { timer, driver, clock, .. } = rig();
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll(&mut sleep).is_pending());
-    drop(driver);
-    clock.jump(SECOND);
-    assert!(poll(&mut sleep).is_ready());
 }
 
 #[test]
@@ -224,82 +185,17 @@ fn the_cached_time_is_that_of_the_last_turn() {
 #[test]
 fn a_driver_moves_between_threads() {
     let Rig { timer, mut driver, clock, .. } = rig();
-    let counter = Counter::new();
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+    let (_sleep, counter) = counted(timer.sleep(SECOND));
     clock.jump(SECOND);
     let fired = std::thread::spawn(move || driver.turn().fired).join().expect("it ends");
     assert_eq!((fired, counter.wakes()), (1, 1));
 }
 
-/// Five threads that each sleep so many `rounds`, for one to five times `step`.
-fn remote_sleepers(timer: &Timer, rounds: u32, step: Duration) -> Vec<JoinHandle<()>> {
-    let sleeper = |n| {
-        let timer = timer.clone();
-        std::thread::spawn(move || {
-            for _ in 0..rounds {
-                let deadline = Instant::now() + n * step;
-                pollster::block_on(timer.sleep_until(deadline));
-                assert!(Instant::now() >= deadline, "early");
-            }
-        })
-    };
-    (1..=5).map(sleeper).collect()
-}
-
-#[test]
-fn a_loop_between_two_waits_serves_remote_sleepers() {
-    // The shape of an event loop: wait no longer than until the next timer, or until unparked.
-    let (unpark, unparked) = std::sync::mpsc::channel();
-    let (timer, mut driver) =
-        Timer::builder().build_manual(move || _ = unpark.send(())).expect("the options are valid");
-    let sleepers = remote_sleepers(&timer, 5, Duration::from_micros(300));
-    while !sleepers.iter().all(|sleeper| sleeper.is_finished()) {
-        driver.turn();
-        let _ = unparked.recv_timeout(driver.max_wait().unwrap_or(ms(1)));
-    }
-    for sleeper in sleepers {
-        sleeper.join().expect("no sleep was early");
-    }
-}
-
-/// So many sleeps, armed from one thread for each shard, and the wakes of all.
-fn armed_in_shards(timer: &Timer, shards: usize, each: usize) -> (Vec<Sleep>, Vec<Arc<Counter>>) {
-    let (mut sleeps, mut counters) = (Vec::new(), Vec::new());
-    // A thread of another test may come between two of these, so that one meets a shard in use.
-    while counters.len() < shards {
-        let counter = Counter::new();
-        let waker = Waker::from(counter.clone());
-        let armed = std::thread::scope(|scope| {
-            let arm = scope.spawn(|| {
-                let used = timer.stats().shards_used;
-                let mut first = timer.sleep(SECOND);
-                assert!(poll_with(&mut first, &waker).is_pending());
-                if timer.stats().shards_used == used {
-                    return None;
-                }
-                let mut armed = vec![first];
-                armed.resize_with(each, || timer.sleep(SECOND));
-                assert!(armed[1..].iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()));
-                Some(armed)
-            });
-            arm.join().expect("it arms")
-        });
-        if let Some(armed) = armed {
-            sleeps.extend(armed);
-            counters.push(counter);
-        }
-    }
-    (sleeps, counters)
-}
-
 #[test]
 fn a_turn_fires_no_more_than_its_budget_and_says_so() {
     let mut rig = rig();
-    let mut sleeps: Vec<_> = (0..100).map(|n| rig.timer.sleep(SECOND + ms(n % 3))).collect();
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-    let mut later = rig.timer.sleep(3 * SECOND);
-    assert!(poll(&mut later).is_pending());
+    let _sleeps: Vec<_> = (0..100).map(|n| polled(rig.timer.sleep(SECOND + ms(n % 3)))).collect();
+    let later = polled(rig.timer.sleep(3 * SECOND));
     rig.clock.jump(2 * SECOND);
     let now = rig.clock.now();
     for (budget, fired) in [(0, 0), (1, 1), (33, 33), (60, 60)] {
@@ -311,21 +207,6 @@ fn a_turn_fires_no_more_than_its_budget_and_says_so() {
     assert_eq!((turn.fired, turn.next, turn.more), (6, Some(later.deadline()), false));
     assert_eq!(rig.driver.max_wait(), Some(SECOND));
     assert_eq!(rig.timer.stats().fired, 100);
-}
-
-#[test]
-fn turns_cut_short_fire_equal_deadlines_in_the_order_in_which_they_were_armed() {
-    let mut rig = rig();
-    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let mut sleeps: Vec<_> = (0..100).map(|_| rig.timer.sleep(SECOND)).collect();
-    for (index, sleep) in sleeps.iter_mut().enumerate() {
-        let order = order.clone();
-        let waker = callback(move || order.lock().unwrap().push(index));
-        assert!(poll_with(sleep, &waker).is_pending());
-    }
-    rig.clock.jump(SECOND);
-    while rig.driver.turn_within(Budget::Timers(7)).more {}
-    assert!(order.lock().unwrap().iter().copied().eq(0..100));
 }
 
 /// All four lie in one slot. The first turn files the first one finely, fires the second, and stops
@@ -350,24 +231,6 @@ fn turns_cut_short_keep_the_order_though_the_clock_moves_between_them() {
 }
 
 #[test]
-fn turns_cut_short_serve_every_shard_in_its_turn() {
-    let clock = VirtualClock::new();
-    let builder = Timer::builder().virtual_clock(&clock).shards(4);
-    let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
-    // As many threads as shards, one after the other, have one each.
-    let (_sleeps, counters) = armed_in_shards(&timer, 4, 100);
-    assert_eq!(timer.stats().shards_used, 4);
-    clock.jump(SECOND);
-    for _ in 0..4 {
-        assert!(driver.turn_within(Budget::Timers(1)).more);
-    }
-    assert_eq!(counters.iter().map(|counter| counter.wakes()).collect::<Vec<_>>(), [1; 4]);
-    while driver.turn_within(Budget::Timers(1)).more {}
-    assert_eq!(counters.iter().map(|counter| counter.wakes()).collect::<Vec<_>>(), [100; 4]);
-    assert_eq!(driver.max_wait(), None);
-}
-
-#[test]
 fn a_turn_until_an_instant_ends_with_the_batch_in_which_that_comes() {
     let mut rig = rig();
     let mut sleeps: Vec<_> = (0..100).map(|_| rig.timer.sleep(SECOND)).collect();
@@ -389,13 +252,11 @@ fn a_turn_until_an_instant_ends_with_the_batch_in_which_that_comes() {
 #[test]
 fn after_a_turn_cut_short_the_hook_is_not_called_and_the_next_turn_sees_what_was_armed() {
     let mut rig = rig();
-    let mut sleeps = [1, 1].map(|n| rig.timer.sleep(n * SECOND));
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    let _sleeps = [1, 1].map(|n| polled(rig.timer.sleep(n * SECOND)));
     rig.clock.jump(SECOND);
     let calls = rig.calls();
     assert!(rig.driver.turn_within(Budget::Timers(1)).more);
-    let mut armed = rig.timer.sleep(SECOND);
-    assert!(poll(&mut armed).is_pending());
+    let armed = polled(rig.timer.sleep(SECOND));
     assert_eq!(rig.calls(), calls);
     let turn = rig.driver.turn_within(Budget::Timers(1));
     assert_eq!((turn.fired, turn.next, turn.more), (1, Some(armed.deadline()), false));
@@ -404,8 +265,7 @@ fn after_a_turn_cut_short_the_hook_is_not_called_and_the_next_turn_sees_what_was
 #[test]
 fn a_full_turn_after_one_cut_short_has_no_budget() {
     let mut rig = rig();
-    let mut sleeps: Vec<_> = (0..100).map(|_| rig.timer.sleep(SECOND)).collect();
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    let _sleeps: Vec<_> = (0..100).map(|_| polled(rig.timer.sleep(SECOND))).collect();
     rig.clock.jump(SECOND);
     assert_eq!(rig.driver.turn_within(Budget::Timers(1)).fired, 1);
     let turn = rig.driver.turn();
@@ -420,8 +280,7 @@ fn the_wait_ends_at_the_deadline_however_far_that_is() {
     assert_eq!(rig.driver.max_wait(), None);
     let day = 86_400 * SECOND;
     for delay in [Duration::from_nanos(1), ms(1), SECOND, 25 * day, 400 * 365 * day] {
-        let mut sleep = rig.timer.sleep(delay);
-        assert!(poll(&mut sleep).is_pending());
+        let _sleep = polled(rig.timer.sleep(delay));
         assert_eq!(rig.driver.max_wait(), Some(Duration::ZERO), "the hook has been called");
         rig.driver.turn();
         assert_eq!(rig.driver.max_wait(), Some(delay));
@@ -434,8 +293,7 @@ fn the_wait_ends_at_the_deadline_however_far_that_is() {
 #[test]
 fn the_wait_is_what_is_left_and_not_what_was_left_at_the_turn() {
     let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
-    let mut sleep = timer.sleep(3600 * SECOND);
-    assert!(poll(&mut sleep).is_pending());
+    let _sleep = polled(timer.sleep(3600 * SECOND));
     let next = driver.turn().next.expect("a timer is armed");
     std::thread::sleep(ms(2));
     let now = timer.now();
@@ -446,6 +304,7 @@ fn the_wait_is_what_is_left_and_not_what_was_left_at_the_turn() {
 pub(crate) mod descriptor {
     use std::os::fd::{AsFd, AsRawFd};
     use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
 
     use rustix::event::{PollFd, PollFlags, poll as poll_fds};
     use rustix::io::{FdFlags, fcntl_getfd};
@@ -471,8 +330,7 @@ pub(crate) mod descriptor {
         assert!(is_readable(&due));
         rig.driver.turn();
         assert!(!is_readable(&due));
-        let mut sleep = rig.timer.sleep(SECOND);
-        assert!(poll(&mut sleep).is_pending());
+        let _sleep = polled(rig.timer.sleep(SECOND));
         assert!(is_readable(&due) && is_readable(&due), "until the next turn");
         rig.driver.turn();
         assert!(!is_readable(&due));
@@ -493,8 +351,7 @@ pub(crate) mod descriptor {
         let due = driver.turn_fd().expect("there is one");
         driver.turn();
         assert!(!is_readable(&due));
-        let mut sleep = timer.sleep(SECOND);
-        assert!(poll(&mut sleep).is_pending());
+        let _sleep = polled(timer.sleep(SECOND));
         assert!(is_readable(&due));
         assert_eq!(timer.stats().waker_panics, 1);
     }
@@ -549,8 +406,7 @@ pub(crate) mod descriptor {
         let due = rig.driver.turn_fd().expect("there is one");
         rig.driver.turn();
         drop(rig.driver);
-        let mut sleep = rig.timer.sleep(SECOND);
-        assert!(poll(&mut sleep).is_pending());
+        let _sleep = polled(rig.timer.sleep(SECOND));
         assert!(is_readable(&due));
     }
 
@@ -589,7 +445,17 @@ pub(crate) mod descriptor {
         let (timer, mut driver) =
             Timer::builder().build_manual(|| {}).expect("the options are valid");
         let due = driver.turn_fd().expect("there is one");
-        let sleepers = remote_sleepers(&timer, 20, Duration::from_micros(100));
+        let sleeper = |n| {
+            let timer = timer.clone();
+            std::thread::spawn(move || {
+                for _ in 0..20 {
+                    let deadline = Instant::now() + n * Duration::from_micros(100);
+                    pollster::block_on(timer.sleep_until(deadline));
+                    assert!(Instant::now() >= deadline, "early");
+                }
+            })
+        };
+        let sleepers: Vec<_> = (1..=5).map(sleeper).collect();
         let ended = Arc::new(AtomicBool::new(false));
         let ending = std::thread::spawn({
             let ended = ended.clone();
