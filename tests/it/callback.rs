@@ -155,25 +155,6 @@ fn what_never_comes_is_never_called_and_is_dropped_with_its_handle() {
 }
 
 #[test]
-#[should_panic(expected = "must not be zero")]
-fn a_period_of_zero_panics() {
-    let _ = every(&virtual_timer().0, Duration::ZERO, || {});
-}
-
-#[test]
-fn calls_do_not_drift_and_what_a_late_driver_missed_is_skipped() {
-    let (timer, clock) = virtual_timer();
-    let (calls, start) = (Calls::default(), clock.now());
-    let every = every(&timer, 10 * SECOND, calls.noted(&timer));
-    clock.advance(25 * SECOND);
-    clock.jump(20 * SECOND);
-    clock.advance(Duration::ZERO);
-    clock.advance(25 * SECOND);
-    assert_eq!(calls.since(start), [10, 20, 45, 50, 60, 70]);
-    assert!(every.cancel());
-}
-
-#[test]
 fn what_a_long_call_missed_is_skipped_unless_it_was_asked_for() {
     for (missed, expected) in [
         (MissedTickBehavior::Skip, vec![10, 40, 50, 60]),
@@ -312,35 +293,6 @@ fn a_call_under_way_is_waited_for_if_that_is_asked_for() {
             release.send(()).expect("the function waits");
         });
         assert!(told.recv().is_err(), "it is not called again");
-    }
-}
-
-#[test]
-fn a_function_that_blocks_delays_the_others_and_loses_none() {
-    let timer = Timer::builder().build().expect("the options are valid");
-    let ((tell, told), (release, released)) = (channel(), channel::<()>());
-    let (first, second) = (tell.clone(), tell);
-    let _blocks = timer.sleep(ms(1)).call(move || {
-        first.send(1).expect("the test waits");
-        released.recv().expect("the test lets it go on");
-    });
-    assert_eq!(told.recv(), Ok(1));
-    let _other = timer.sleep(ms(1)).call(move || second.send(2).expect("the test waits"));
-    assert!(told.recv_timeout(ms(20)).is_err(), "it comes after the one that blocks");
-    release.send(()).expect("the function waits");
-    assert_eq!(told.recv(), Ok(2));
-}
-
-#[test]
-fn it_is_never_early_on_the_systems_clock() {
-    let (tell, told) = channel();
-    let callbacks = [0, 100, 2_000, 5_000].map(|micros| {
-        let (tell, deadline) = (tell.clone(), Instant::now() + Duration::from_micros(micros));
-        let report = move || tell.send((Instant::now(), deadline)).expect("the test waits");
-        tourbillon::sleep_until(deadline).call(report)
-    });
-    for (at, deadline) in told.iter().take(callbacks.len()) {
-        assert!(at >= deadline);
     }
 }
 

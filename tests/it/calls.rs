@@ -171,34 +171,12 @@ fn a_pass_within_a_call_is_a_part_of_that_call() {
 }
 
 #[test]
-fn calls_are_measured_whatever_drives_the_timer() {
-    let timer = Timer::builder().build().expect("the options are valid");
-    let (tell, told) = channel();
-    let callback = timer.sleep(ms(1)).call(move || {
-        thread::sleep(ms(2));
-        tell.send(()).expect("the test waits");
-    });
-    told.recv().expect("it is called");
-    callback.cancel_and_wait();
-    assert!(timer.stats().longest_call >= ms(2));
-
-    let clock = VirtualClock::new();
-    let builder = Timer::builder().virtual_clock(&clock);
-    let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
-    let _sleeps = arm_together(&timer, [taking(ms(4), &clock)]);
-    clock.jump(SECOND);
-    assert_eq!(driver.turn().fired, 1);
-    assert_eq!(timer.stats().longest_call, ms(4));
-}
-
-#[test]
 fn a_callback_may_poll_sleeps_of_its_own_driver_and_wait_for_another_driver() {
     let [timer, other] = [(); 2].map(|()| Timer::builder().build().expect("valid options"));
     let own = timer.clone();
     let (say, heard) = channel();
     let callback = timer.sleep(Duration::ZERO).call(move || {
-        let mut sleep = own.sleep(3600 * SECOND);
-        assert!(poll(&mut sleep).is_pending());
+        let mut sleep = polled(own.sleep(3600 * SECOND));
         pollster::block_on(other.sleep(ms(1)));
         assert!(poll_with(&mut sleep, &Waker::from(Counter::new())).is_pending());
         say.send(()).expect("the test waits");

@@ -1,19 +1,20 @@
 //! `Debug` output: short, and in the words of somebody who looks for a bug.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use tourbillon::Timer;
 use tourbillon::driver::Driver;
 use tourbillon::virtual_time::VirtualClock;
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::support::*;
 
 #[test]
 fn deadlines_are_shown_as_seen_from_now() {
-    let clock = VirtualClock::new();
-    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let (timer, clock) = virtual_timer();
     let mut sleep = timer.sleep(5 * SECOND);
     assert_eq!(format!("{sleep:?}"), r#"Sleep { deadline: in 5s, state: "unarmed", .. }"#);
+    assert!(poll(&mut sleep).is_pending());
+    assert_eq!(format!("{sleep:?}"), r#"Sleep { deadline: in 5s, state: "armed", .. }"#);
     clock.block_on(&mut sleep);
     clock.advance(2 * SECOND);
     assert_eq!(format!("{sleep:?}"), r#"Sleep { deadline: 2s ago, state: "completed", .. }"#);

@@ -71,9 +71,7 @@ fn a_waker_that_panics_in_clone_leaves_the_sleep_as_it_was() {
 #[test]
 fn a_waker_that_panics_in_drop_harms_nobody() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let mut other = timer.sleep(SECOND);
-    assert!(poll_with(&mut other, &Waker::from(counter.clone())).is_pending());
+    let (mut other, counter) = counted(timer.sleep(SECOND));
 
     // Replaced, so dropped by the poll.
     let mut sleep = timer.sleep(SECOND);
@@ -228,44 +226,6 @@ fn a_waker_that_panics_in_drop_at_the_end_of_a_stream_ends_its_timer_once() {
 }
 
 #[test]
-fn a_waker_may_drop_a_hundred_timers() {
-    let (timer, clock) = virtual_timer();
-    let victims: Vec<_> = (0..100)
-        .map(|n| {
-            // Some due in the same batch, some later.
-            let mut sleep = timer.sleep(if n % 2 == 0 { SECOND } else { 2 * SECOND });
-            assert!(poll(&mut sleep).is_pending());
-            sleep
-        })
-        .collect();
-    let victims = Arc::new(Mutex::new(victims));
-    let mut trigger = timer.sleep(SECOND - ms(1));
-    let waker = callback(move || victims.lock().unwrap().clear());
-    assert!(poll_with(&mut trigger, &waker).is_pending());
-    assert_eq!(clock.advance(2 * SECOND), 1);
-    assert_eq!(timer.stats().cancelled, 100);
-}
-
-#[test]
-fn a_waker_may_arm_timers_and_poll_others() {
-    let (timer, clock) = virtual_timer();
-    let armed = Arc::new(Mutex::new(Vec::new()));
-    let mut trigger = timer.sleep(SECOND);
-    let waker = {
-        let (timer, armed) = (timer.clone(), armed.clone());
-        callback(move || {
-            let mut sleep = timer.sleep(SECOND);
-            assert!(poll(&mut sleep).is_pending());
-            armed.lock().unwrap().push(sleep);
-        })
-    };
-    assert!(poll_with(&mut trigger, &waker).is_pending());
-    assert_eq!((clock.advance(SECOND), clock.pending()), (1, 1));
-    assert_eq!(clock.advance(SECOND), 1);
-    assert!(armed.lock().unwrap().iter_mut().all(|sleep| poll(sleep).is_ready()));
-}
-
-#[test]
 fn a_waker_may_drop_and_arm_timers_in_its_own_drop() {
     struct InDrop(Timer, Mutex<Option<Sleep>>);
 
@@ -276,15 +236,13 @@ fn a_waker_may_drop_and_arm_timers_in_its_own_drop() {
     impl Drop for InDrop {
         fn drop(&mut self) {
             drop(self.1.lock().unwrap().take());
-            let mut sleep = self.0.sleep(SECOND);
-            assert!(poll(&mut sleep).is_pending());
+            let _sleep = polled(self.0.sleep(SECOND));
         }
     }
 
     let (timer, clock) = virtual_timer();
     let waker = || {
-        let mut owned = timer.sleep(SECOND);
-        assert!(poll(&mut owned).is_pending());
+        let owned = polled(timer.sleep(SECOND));
         Waker::from(Arc::new(InDrop(timer.clone(), Mutex::new(Some(owned)))))
     };
     // Dropped by being replaced, by a cancel, and by being woken.
@@ -307,8 +265,7 @@ fn a_waker_may_come_back_into_a_timer_with_a_thread() {
     let waker = {
         let timer = timer.clone();
         callback(move || {
-            let mut armed: Vec<_> = (0..100).map(|_| timer.sleep(3600 * SECOND)).collect();
-            assert!(armed.iter_mut().all(|sleep| poll(sleep).is_pending()));
+            let armed: Vec<_> = (0..100).map(|_| polled(timer.sleep(3600 * SECOND))).collect();
             drop(armed);
             send.send(timer.stats().cancelled).expect("the test waits");
         })
@@ -345,8 +302,7 @@ fn a_waker_that_blocks_delays_wake_ups_but_no_poll() {
         sleep.reset_after(Duration::ZERO);
         sleep
     });
-    let mut cancelled = timer.sleep(3600 * SECOND);
-    assert!(poll(&mut cancelled).is_pending());
+    let cancelled = polled(timer.sleep(3600 * SECOND));
     drop(cancelled);
     // Nor does a poll, with the same waker over and over: each goes by the clock, and the first
     // one after the deadline finds it past.
@@ -419,27 +375,9 @@ fn wakers_that_block_delay_those_behind_them_by_no_more_than_that_in_sum() {
 }
 
 #[test]
-fn sleeps_outlive_the_last_handle() {
-    let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let mut armed = timer.sleep(SECOND);
-    let mut unarmed = timer.sleep(2 * SECOND);
-    assert!(poll_with(&mut armed, &Waker::from(counter.clone())).is_pending());
-    drop(timer);
-    clock.advance(SECOND);
-    assert_eq!(counter.wakes(), 1);
-    assert!(poll(&mut armed).is_ready());
-    assert!(poll(&mut unarmed).is_pending());
-    clock.advance(SECOND);
-    assert!(poll(&mut unarmed).is_ready());
-}
-
-#[test]
 fn a_sleep_that_is_forgotten_fires_and_harms_nobody() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+    let (sleep, counter) = counted(timer.sleep(SECOND));
     std::mem::forget(sleep);
     assert_eq!((clock.advance(SECOND), counter.wakes(), clock.pending()), (1, 1, 0));
 }

@@ -12,17 +12,13 @@ use tourbillon::queue::{DelayQueue, TimeoutQueue};
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{FutureExt as _, StreamExt as _, Timer, interval, sleep, timeout};
 
-const HOUR: Duration = Duration::from_secs(3600);
+use crate::support::*;
 
-fn virtual_timer() -> (VirtualClock, Timer) {
-    let clock = VirtualClock::new();
-    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
-    (clock, timer)
-}
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// A clock's timer shows an instant that no other does, because the clock was moved to it.
 fn far_timer(hours: u32) -> (VirtualClock, Timer) {
-    let (clock, timer) = virtual_timer();
+    let (timer, clock) = virtual_timer();
     clock.advance(hours * HOUR);
     (clock, timer)
 }
@@ -33,10 +29,6 @@ fn is_current(timer: &Timer) -> bool {
     timer.now() == start
         && Timer::current().now() == start
         && sleep(HOUR).deadline() == start + HOUR
-}
-
-fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Calls a function at each of two polls, and as it is dropped.
@@ -59,7 +51,7 @@ impl<F: FnMut(&str)> Drop for Probe<F> {
 
 #[test]
 fn all_that_takes_no_timer_is_on_the_one_in_scope() {
-    let (clock, timer) = virtual_timer();
+    let (timer, clock) = virtual_timer();
     let start = clock.now();
     let passed = || clock.now() - start;
     clock.block_on(timer.scope(async {
@@ -113,9 +105,9 @@ fn scopes_nest_and_the_timer_before_comes_back() {
     let within = async {
         assert!(is_current(&outer));
         let mut nested = pin!(inner.scope(Probe(|_| assert!(is_current(&inner)), false)));
-        assert!(poll_once(nested.as_mut()).is_pending());
+        assert!(poll(&mut nested).is_pending());
         assert!(is_current(&outer));
-        assert!(poll_once(nested).is_ready());
+        assert!(poll(&mut nested).is_ready());
         assert!(is_current(&outer));
     };
     pollster::block_on(outer.scope(within));
@@ -129,7 +121,7 @@ fn a_panic_ends_the_scope_of_its_poll() {
     let ((_one, outer), (_two, inner)) = (far_timer(10), far_timer(20));
     let mut panics = pin!(inner.scope(async { panic!("on purpose") }));
     let within = async {
-        let poll = AssertUnwindSafe(|| poll_once(panics.as_mut()));
+        let poll = AssertUnwindSafe(|| poll(&mut panics));
         assert!(catch_unwind(poll).is_err());
         assert!(is_current(&outer));
     };
@@ -145,15 +137,13 @@ fn a_future_is_dropped_in_the_scope_as_it_is_ready_or_with_the_scope() {
     let events = || std::mem::take(&mut *seen.lock().unwrap());
     let event = |what: &str| (what.to_owned(), true);
 
-    let mut whole = Box::pin(timer.scope(Probe(note, false)));
-    assert!(poll_once(whole.as_mut()).is_pending());
-    assert!(poll_once(whole.as_mut()).is_ready());
+    let mut whole = polled(Box::pin(timer.scope(Probe(note, false))));
+    assert!(poll(&mut whole).is_ready());
     assert_eq!(events(), [event("poll"), event("poll"), event("drop")]);
     drop(whole);
     assert_eq!(events(), []);
 
-    let mut cut = Box::pin(timer.scope(Probe(note, false)));
-    assert!(poll_once(cut.as_mut()).is_pending());
+    let cut = polled(Box::pin(timer.scope(Probe(note, false))));
     drop(cut);
     drop(timer.scope(Probe(note, false)));
     assert_eq!(events(), [event("poll"), event("drop"), event("drop")]);
@@ -163,8 +153,8 @@ fn a_future_is_dropped_in_the_scope_as_it_is_ready_or_with_the_scope() {
 #[should_panic(expected = "is not ready yet")]
 fn a_scope_that_was_ready_is_not_polled_again() {
     let mut scoped = pin!(Timer::global().scope(ready(())));
-    assert!(poll_once(scoped.as_mut()).is_ready());
-    let _ = poll_once(scoped);
+    assert!(poll(&mut scoped).is_ready());
+    let _ = poll(&mut scoped);
 }
 
 #[test]
@@ -215,15 +205,15 @@ fn a_scope_moves_between_threads_and_reaches_none_beside() {
             .await;
             is_current(&own)
         }));
-    assert!(poll_once(scoped.as_mut()).is_pending());
-    let there = std::thread::spawn(move || poll_once(scoped.as_mut())).join().unwrap();
+    assert!(poll(&mut scoped).is_pending());
+    let there = std::thread::spawn(move || poll(&mut scoped)).join().unwrap();
     assert_eq!(there, Poll::Ready(true));
 }
 
 /// The timer that a scope names lives as long as the scope, whatever becomes of other handles.
 #[test]
 fn a_scope_keeps_its_timer() {
-    let (clock, timer) = virtual_timer();
+    let (timer, clock) = virtual_timer();
     let start = clock.now();
     let scoped = timer.scope(async { sleep(HOUR).await });
     drop(timer);

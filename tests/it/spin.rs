@@ -1,7 +1,6 @@
 //! `SpinLast`, on clocks that it does not spin on, and on the system's. `system_clock.rs` has the
 //! spin itself, reading by reading.
 
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use tourbillon::Timer;
@@ -21,8 +20,7 @@ fn ends_in_time(mut spin: SpinLast) {
 fn on_a_virtual_clock_it_waits_for_its_deadline_itself() {
     let (timer, clock) = virtual_timer();
     for span in [NANOSECOND, SECOND, 3600 * SECOND, Duration::MAX] {
-        let counter = Counter::new();
-        let waker = Waker::from(counter.clone());
+        let (counter, waker) = counting();
         let mut spin = timer.sleep(60 * SECOND).spin_last(span);
         assert_eq!(spin.deadline(), clock.now() + 60 * SECOND);
         assert!(poll_with(&mut spin, &waker).is_pending());
@@ -55,8 +53,7 @@ fn a_reset_moves_its_deadline_before_and_while_it_waits_and_after() {
 fn one_that_never_ends_neither_spins_nor_ends() {
     let (timer, _driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
     for span in [NANOSECOND, SECOND, Duration::MAX] {
-        let mut spin = timer.never().spin_last(span);
-        assert!(poll(&mut spin).is_pending());
+        let spin = polled(timer.never().spin_last(span));
         assert_eq!(timer.stats().armed, 0);
         // It was the deadline that stood for never, and no other.
         assert_eq!(spin.deadline(), timer.never().deadline());
@@ -79,22 +76,10 @@ fn it_has_no_tolerance() {
 #[test]
 fn one_that_was_armed_as_a_sleep_wakes_the_task_that_polled_that() {
     let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let mut sleep = timer.sleep(SECOND);
-    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+    let (sleep, counter) = counted(timer.sleep(SECOND));
     let mut spin = sleep.spin_last(ms(1));
     assert_eq!((clock.advance(SECOND), counter.wakes()), (1, 1));
     assert!(poll(&mut spin).is_ready());
-}
-
-#[test]
-fn dropping_it_cancels_it() {
-    let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let mut spin = timer.sleep(SECOND).spin_last(ms(1));
-    assert!(poll_with(&mut spin, &Waker::from(counter.clone())).is_pending());
-    drop(spin);
-    assert_eq!((clock.pending(), clock.advance(SECOND), counter.wakes()), (0, 0, 0));
 }
 
 #[test]

@@ -78,19 +78,6 @@ fn a_child_does_not_wait_for_a_call_of_its_parents() {
     assert!(!callback.cancel_and_wait(), "it was before");
 }
 
-#[test]
-fn a_child_has_the_tolerance_that_its_parents_timer_has() {
-    alone!();
-    let fixed = Timer::builder().tolerance(SECOND).build().expect("the options are valid");
-    let share = tourbillon::timer::Tolerance::percent_of_delay(10, SECOND);
-    let share = Timer::builder().tolerance(share).build().expect("the options are valid");
-    let status = status_of_a_child(|| {
-        assert_eq!(fixed.sleep(ms(10)).tolerance(), SECOND);
-        assert_eq!(share.sleep(SECOND).tolerance(), ms(100));
-    });
-    assert_eq!(status, 0);
-}
-
 /// The driver of a timer: a thread, a loop or a clock.
 enum Drive {
     Thread,
@@ -194,8 +181,7 @@ impl WithOptions {
         #[cfg(target_os = "linux")]
         assert_eq!(has_thread(NAME), matches!(self.drive, Drive::Thread));
         // Something of this process, for its child to leave alone.
-        let mut armed = timer.sleep(3600 * SECOND);
-        assert!(poll(&mut armed).is_pending());
+        let armed = polled(timer.sleep(3600 * SECOND));
         std::mem::forget(armed);
     }
 }
@@ -225,8 +211,7 @@ fn the_last_handle_of_a_child_of_a_child_ends_its_thread() {
     alone!();
 
     fn armed(timer: &Timer) -> tourbillon::Sleep {
-        let mut sleep = timer.sleep(3600 * SECOND);
-        assert!(poll(&mut sleep).is_pending());
+        let sleep = polled(timer.sleep(3600 * SECOND));
         eventually("the thread has its name", || has_thread(NAME));
         eventually("the driver parks", || is_parked(timer));
         sleep
@@ -269,8 +254,7 @@ fn a_child_polls_a_tracked_future_that_another_thread_was_waking() {
     alone!();
     let (timer, clock) = virtual_timer();
     let (kept, done) = (Arc::default(), Arc::default());
-    let mut tracked = clock.track(waiting(&kept, &done));
-    assert!(poll(&mut tracked).is_pending());
+    let mut tracked = polled(clock.track(waiting(&kept, &done)));
     let waker = kept.lock().unwrap().clone().expect("it was polled");
     let over = Arc::new(AtomicBool::new(false));
     let wakes = std::thread::spawn({
