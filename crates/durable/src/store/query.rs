@@ -39,20 +39,11 @@ pub enum TimerOrder {
 
 /// Query of [`Store::timers`](super::Store::timers).
 ///
-/// A query by `timer`, `name`, `schedule` or `kind`, or in the order of names, is answered from an
-/// index, however long the table is; so are `since` and `until` with no condition but a `kind`.
+/// A query by `timer`, `name` or `kind`, or in the order of names, is answered from an index,
+/// however long the table is; so are `since` and `until` with no condition but a `kind`.
 /// Other conditions are checked row by row. Running timers are looked for among the due ones. In
 /// the order of names, a query for running or held timers (`since` [`Time::NEVER`]) of a kind reads
 /// all of them from an index and sorts them.
-///
-/// # Examples
-///
-/// ```
-/// use tourbillon_durable::store::{State, TimerQuery};
-///
-/// let running = TimerQuery::new().kind("mail").state(State::Running).limit(50);
-/// assert_eq!(running.limit, 50);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TimerQuery {
@@ -61,8 +52,6 @@ pub struct TimerQuery {
     /// Only timers of this name: the timer's own, or its schedule's. An attempt that still runs
     /// after its schedule was removed is not found by the schedule's name.
     pub name: Option<String>,
-    /// Only timers of this schedule.
-    pub schedule: Option<ScheduleId>,
     /// Only this timer.
     pub timer: Option<TimerId>,
     /// Only timers in this state.
@@ -101,10 +90,9 @@ pub struct ScheduleQuery {
 /// Query of [`Store::records`](super::Store::records): in the order of `(recorded, timer)`, or in
 /// the reverse.
 ///
-/// By `timer`, `name`, `schedule` or `kind` a page is answered from an index, however long the
-/// table is; so are `since` and `until`, and an `outcome` other than
-/// [`Succeeded`](Outcome::Succeeded) beside a `kind`. Other conditions are checked row by row. By
-/// name, records of a schedule are found sooner than by its id.
+/// By `timer`, `name` or `kind` a page is answered from an index, however long the table is; so are
+/// `since` and `until`, and an `outcome` other than [`Succeeded`](Outcome::Succeeded) beside a
+/// `kind`. Other conditions are checked row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordQuery {
@@ -112,10 +100,6 @@ pub struct RecordQuery {
     pub kind: Option<String>,
     /// Only records of this name: of the schedule, or of the timer itself.
     pub name: Option<String>,
-    /// Only names with this prefix.
-    pub prefix: Option<String>,
-    /// Only records of this schedule.
-    pub schedule: Option<ScheduleId>,
     /// Only the record of this timer.
     pub timer: Option<TimerId>,
     /// Only records with this outcome.
@@ -169,22 +153,6 @@ macro_rules! conditions {
             self
         }
     };
-    (@ prefix) => {
-        /// Returns only rows whose name has this prefix.
-        #[must_use]
-        pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-            self.prefix = Some(prefix.into());
-            self
-        }
-    };
-    (@ schedule) => {
-        /// Returns only rows of this schedule.
-        #[must_use]
-        pub fn schedule(mut self, schedule: ScheduleId) -> Self {
-            self.schedule = Some(schedule);
-            self
-        }
-    };
     (@ timer) => {
         /// Returns only the row of this timer.
         #[must_use]
@@ -212,9 +180,9 @@ macro_rules! conditions {
 }
 
 conditions! {
-    TimerQuery: kind name schedule timer since until;
-    ScheduleQuery: kind name prefix;
-    RecordQuery: kind name prefix schedule timer since until;
+    TimerQuery: kind name timer since until;
+    ScheduleQuery: kind name;
+    RecordQuery: kind name timer since until;
 }
 
 impl TimerQuery {
@@ -224,7 +192,6 @@ impl TimerQuery {
         Self {
             kind: None,
             name: None,
-            schedule: None,
             timer: None,
             state: None,
             since: None,
@@ -264,6 +231,13 @@ impl ScheduleQuery {
         Self { kind: None, name: None, prefix: None, enabled: None, after: None, limit: LIMIT }
     }
 
+    /// Returns only schedules whose name has this prefix.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
     /// Returns only enabled schedules, or only disabled ones.
     #[must_use]
     pub fn enabled(mut self, enabled: bool) -> Self {
@@ -286,8 +260,6 @@ impl RecordQuery {
         Self {
             kind: None,
             name: None,
-            prefix: None,
-            schedule: None,
             timer: None,
             outcome: None,
             since: None,
@@ -330,7 +302,6 @@ impl TimerQuery {
         is_or_any(&self.kind, Some(&new.kind))
             && is_or_any(&self.name, new.name.as_ref())
             && (self.name.is_none() || is_of_it)
-            && is_or_any(&self.schedule, new.schedule.as_ref())
             && is_or_any(&self.timer, Some(&new.id))
             && is_or_any(&self.state, Some(&state))
             && is_within(new.due, self.since, self.until)
@@ -342,7 +313,7 @@ impl ScheduleQuery {
     pub(super) fn takes(&self, row: &ScheduleRow) -> bool {
         is_or_any(&self.kind, Some(&row.kind))
             && is_or_any(&self.name, Some(&row.name))
-            && starts_so(&self.prefix, Some(&row.name))
+            && self.prefix.as_ref().is_none_or(|prefix| row.name.starts_with(prefix))
             && is_or_any(&self.enabled, Some(&row.enabled))
             && self.after.as_ref() < Some(&row.name)
     }
@@ -355,8 +326,6 @@ impl RecordQuery {
         let is_after = |after| if self.newest_first { place < after } else { place > after };
         is_or_any(&self.kind, Some(&record.kind))
             && is_or_any(&self.name, record.name.as_ref())
-            && starts_so(&self.prefix, record.name.as_ref())
-            && is_or_any(&self.schedule, record.schedule.as_ref())
             && is_or_any(&self.timer, Some(&record.timer))
             && is_or_any(&self.outcome, Some(&record.outcome))
             && is_within(record.recorded, self.since, self.until)
@@ -366,10 +335,6 @@ impl RecordQuery {
 
 fn is_or_any<T: PartialEq>(wanted: &Option<T>, found: Option<&T>) -> bool {
     wanted.is_none() || wanted.as_ref() == found
-}
-
-fn starts_so(prefix: &Option<String>, name: Option<&String>) -> bool {
-    prefix.as_ref().is_none_or(|prefix| name.is_some_and(|name| name.starts_with(prefix)))
 }
 
 fn is_within(time: Time, since: Option<Time>, until: Option<Time>) -> bool {

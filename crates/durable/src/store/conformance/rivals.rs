@@ -70,7 +70,7 @@ pub(super) fn rivals_advance_a_schedule_once(rig: &dyn Rig) {
         let won = advanced.iter().filter(|answer| **answer == Advanced::Done).count();
         assert_eq!(won, 1, "{advanced:?}");
     }
-    let query = crate::store::TimerQuery::new().schedule(row.id);
+    let query = TimerQuery::new().name("nightly");
     assert_eq!(bench.store.timers(&query).unwrap().len(), 10);
 }
 
@@ -118,7 +118,7 @@ fn meddle(
         }
         2 => _ = insist(|| store.promote(&[LANE.to_owned()])),
         _ => {
-            let found = store.timers(&TimerQuery::new().schedule(row.id)).unwrap();
+            let found = store.timers(&TimerQuery::new().name(&row.name)).unwrap();
             let mut ids: Vec<_> = found.iter().map(|timer| timer.new.id).collect();
             ids.sort();
             let claimed = insist(|| store.claim(lease, &ids)).timers;

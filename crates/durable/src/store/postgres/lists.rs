@@ -113,7 +113,6 @@ const IS_NAMED: &str = "id = ANY(ARRAY(
 ))";
 
 pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<Vec<Timer>> {
-    let schedule = query.schedule.map(Id::from);
     let id = query.timer.map(Id::from);
     let (since, until) = (query.since.map(Stamp), query.until.map(Stamp));
     let (after, names) = match &query.order {
@@ -122,8 +121,7 @@ pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<
     };
     let is_by_name = names.is_some();
     let is_by_id = !is_by_name && (id.is_some() || query.name.is_some());
-    let is_by_schedule = !is_by_name && !is_by_id && schedule.is_some();
-    let is_by_due = !is_by_name && !is_by_id && !is_by_schedule;
+    let is_by_due = !is_by_name && !is_by_id;
     // There are few running timers, and few held ones of a kind: they are found by that, and
     // sorted.
     let is_little = query.state == Some(State::Running) || query.since == Some(Time::NEVER);
@@ -133,7 +131,6 @@ pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<
     let mut list = List::new(format!("SELECT {columns} FROM tourbillon.timer WHERE true"));
     list.add(is_by_id, "id = ?", id.as_ref());
     list.add(is_by_id, IS_NAMED, query.name.as_ref());
-    list.add(is_by_schedule, "schedule = ?", schedule.as_ref());
     match query.state {
         Some(State::Running) => list.sql += " AND node IS NOT NULL",
         Some(State::Pending) => list.sql += " AND node IS NULL",
@@ -220,15 +217,13 @@ macro_rules! kinds {
 }
 
 pub(super) async fn records(session: &mut Session, query: &RecordQuery) -> Answer<Vec<Record>> {
-    let schedule = query.schedule.map(Id::from);
     let id = query.timer.map(Id::from);
     let outcome = query.outcome.map(Outcome::code);
     let (since, until) = (query.since.map(Stamp), query.until.map(Stamp));
     let after = query.after.map(|(time, id)| (Stamp(time), Id::from(id)));
     let is_by_id = id.is_some();
     let is_by_name = !is_by_id && query.name.is_some();
-    let is_by_schedule = !is_by_id && !is_by_name && schedule.is_some();
-    let is_by_kind = !is_by_id && !is_by_name && !is_by_schedule;
+    let is_by_kind = !is_by_id && !is_by_name;
     let is_by_outcome = query.outcome.is_some_and(|outcome| outcome != Outcome::Succeeded);
     let is_by_time = is_by_name || is_by_kind;
 
@@ -236,7 +231,6 @@ pub(super) async fn records(session: &mut Session, query: &RecordQuery) -> Answe
     let mut list = List::new(format!("SELECT {columns} FROM tourbillon.history AS h WHERE true"));
     list.add(is_by_id, "timer = ?", id.as_ref());
     list.add(is_by_name, "name = ?", query.name.as_ref());
-    list.add(is_by_schedule, "schedule = ?", schedule.as_ref());
     match &query.kind {
         None if is_by_kind => list.sql += " AND h.kind = k.kind",
         kind => list.add(is_by_kind, "kind = ?", kind.as_ref()),
@@ -245,7 +239,6 @@ pub(super) async fn records(session: &mut Session, query: &RecordQuery) -> Answe
         list.sql += " AND outcome <> 1";
     }
     list.add(is_by_kind && is_by_outcome, "outcome = ?", outcome.as_ref());
-    list.only("starts_with(name, ?)", query.prefix.as_ref());
     list.add(is_by_time, "recorded >= ?", since.as_ref());
     list.add(is_by_time, "recorded < ?", until.as_ref());
     let order = if query.newest_first {

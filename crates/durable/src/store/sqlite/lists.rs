@@ -103,8 +103,6 @@ pub(super) fn timers(query: &TimerQuery) -> List {
         "INDEXED BY tourbillon_timer_name WHERE schedule IS NULL AND name IS NOT NULL"
     } else if query.timer.is_some() || query.name.is_some() {
         "WHERE true"
-    } else if query.schedule.is_some() {
-        "INDEXED BY tourbillon_timer_occurrence WHERE schedule IS NOT NULL"
     } else if query.state == Some(State::Running) {
         "INDEXED BY tourbillon_timer_running WHERE true"
     } else if query.kind.is_some() {
@@ -124,7 +122,6 @@ pub(super) fn timers(query: &TimerQuery) -> List {
     }
     list.and("id = ?", query.timer.map(Id::from))
         .and("kind = ?", query.kind.clone())
-        .and("schedule = ?", query.schedule.map(Id::from))
         .and("due >= ?", query.since.map(Stamp))
         .and("due < ?", query.until.map(Stamp));
     match &query.order {
@@ -191,8 +188,6 @@ pub(super) fn records(query: &RecordQuery) -> List {
         "INDEXED BY tourbillon_history_timer WHERE true"
     } else if query.name.is_some() {
         "INDEXED BY tourbillon_history_name WHERE true"
-    } else if query.schedule.is_some() {
-        "INDEXED BY tourbillon_history_occurrence WHERE schedule IS NOT NULL"
     } else if query.kind.is_some() && failed.is_some() {
         "INDEXED BY tourbillon_history_outcome WHERE outcome <> 1"
     } else if query.kind.is_some() {
@@ -205,8 +200,6 @@ pub(super) fn records(query: &RecordQuery) -> List {
     list.and("timer = ?", query.timer.map(Id::from))
         .and("kind = ?", query.kind.clone())
         .and("name = ?", query.name.clone())
-        .starts_so(query.prefix.as_ref())
-        .and("schedule = ?", query.schedule.map(Id::from))
         .and("outcome = ?", query.outcome.map(Outcome::code))
         .and("recorded >= ?", query.since.map(Stamp))
         .and("recorded < ?", query.until.map(Stamp));
