@@ -297,6 +297,16 @@ pub(super) fn records_are_found_by_how_they_ended_and_when(rig: &dyn Rig) {
     }
 }
 
+pub(super) fn pruned_records_are_gone(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    bench.ended("mail", None, done());
+    let before = bench.now();
+    bench.pass(MOMENT);
+    let (_, kept) = bench.ended("mail", None, done());
+    bench.store.prune(before, 1_000).unwrap();
+    assert_eq!(records(&mut bench, &RecordQuery::new()), [kept]);
+}
+
 fn overview(bench: &mut Bench<'_>, kinds: &[&str], most: u32) -> crate::store::Overview {
     let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
     bench.store.overview(&OverviewOf { kinds, most }).unwrap()

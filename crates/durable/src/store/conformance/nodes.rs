@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, change, done, join, join_again, retry};
+use super::{Bench, LONG, MOMENT, Rig, change, done, join, join_again, retry, scan};
 use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::Reason;
 use crate::store::{
-    Beat, Change, Finished, How, Maintained, NewTimer, Pulse, Pulsed, Reschedule, Scan,
-    UpcomingQuery,
+    Beat, Change, Finished, How, Maintained, NewTimer, Pulse, Pulsed, Scan, UpcomingQuery,
 };
 use crate::time::Time;
 
@@ -175,8 +174,7 @@ fn pulse(bench: &mut Bench<'_>, lease: Lease) -> Option<Pulsed> {
     let (shards, span, ahead) = (Shards::ALL, LONG, MOMENT);
     let pulse = Pulse { lease, span, shards, ahead, asks_for_work: true };
     let (back, kinds) = (Some(LONG), ["none".to_owned()]);
-    let scan =
-        Scan { ahead, back, shards, grace: None, kinds: &kinds, kind_limit: 1, pulse: Some(pulse) };
+    let scan = Scan { ahead, back, pulse: Some(pulse), ..scan(&kinds, 1) };
     bench.store.scan(&scan).unwrap().pulsed
 }
 
@@ -215,7 +213,7 @@ pub(super) fn a_scan_says_no_to_none_who_has_work(rig: &dyn Rig) {
     // Later and held timers are no work.
     bench.insert(LONG);
     let held = bench.insert(LONG);
-    bench.store.reschedule(&Reschedule::new(held, Time::NEVER)).unwrap();
+    bench.reschedule(held, Time::NEVER);
     let far = bench.scheduled("far", LONG);
     assert_eq!(asked(&mut bench), Some(idle));
 

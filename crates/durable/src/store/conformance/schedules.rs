@@ -10,8 +10,7 @@ use crate::rule::Rule;
 use crate::schedule::{Excluded, Schedule};
 use crate::store::{
     Advance, Advanced, Change, Changed, Filled, Finished, How, ManualRun, NewOccurrence, NewTimer,
-    Past, Reschedule, ScheduleQuery, ScheduleRow, Skip, TimerQuery, TimerUpdate, Unfinished,
-    UpcomingQuery,
+    Past, ScheduleQuery, ScheduleRow, Skip, TimerQuery, TimerUpdate, Unfinished, UpcomingQuery,
 };
 use crate::time::Time;
 
@@ -28,8 +27,7 @@ fn with_occurrence(bench: &mut Bench<'_>) -> (ScheduleRow, TimerId) {
     let at = row.next.unwrap();
     let timer = bench.occurrence(&row, at, at);
     let timers = [timer];
-    let advanced = Advance { timers: &timers, ..advance(&row, at + SECOND) };
-    assert_eq!(bench.store.advance(&advanced).unwrap(), Advanced::Done);
+    bench.advance(&row, at + SECOND, &timers);
     row.next = Some(at + SECOND);
     (row, timers[0].id)
 }
@@ -203,8 +201,7 @@ pub(super) fn a_change_renews_what_was_never_claimed(rig: &dyn Rig) {
     let at = row.next.unwrap();
     let timers = [1, 2, 3].map(|number| bench.occurrence(&row, at + SECOND * number, at - SECOND));
     let [pending, retried, queued] = timers.each_ref().map(|timer| timer.id);
-    let advanced = Advance { timers: &timers, ..advance(&row, at + SECOND * 4) };
-    assert_eq!(bench.store.advance(&advanced).unwrap(), Advanced::Done);
+    bench.advance(&row, at + SECOND * 4, &timers);
     assert!(bench.claim(retried).is_some());
     assert_eq!(bench.finish(retried, 1, retry(LONG)), Finished::Accepted);
     assert!(bench.claim(running).is_some());
@@ -247,8 +244,7 @@ pub(super) fn a_withdrawal_takes_back_what_is_pending(rig: &dyn Rig) {
     let queued_for = row.next.unwrap() - SECOND - Duration::from_micros(1);
     let timers =
         [bench.occurrence(&row, later, later), bench.occurrence(&row, queued_for, Time::NEVER)];
-    let more = Advance { timers: &timers, ..advance(&row, later + SECOND) };
-    assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
+    bench.advance(&row, later + SECOND, &timers);
     let other = bench.insert(Duration::ZERO);
 
     let skips = [skip(later + LONG, Reason::Disabled), skip(queued_for, Reason::Disabled)];
@@ -284,8 +280,7 @@ pub(super) fn a_withdrawal_records_what_was_attempted(rig: &dyn Rig) {
     let (at, later) = (row.next.unwrap(), row.next.unwrap() + LONG);
     let timers = [bench.occurrence(&row, later, at - SECOND)];
     let id = timers[0].id;
-    let more = Advance { timers: &timers, ..advance(&row, at + SECOND) };
-    assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
+    bench.advance(&row, at + SECOND, &timers);
     assert!(bench.claim(id).is_some());
     let rain = How::Retry(LONG, "rain".to_owned());
     assert_eq!(bench.finish(id, 1, rain), Finished::Accepted);
@@ -304,8 +299,7 @@ pub(super) fn what_runs_when_its_schedule_stops_does_not_run_again(rig: &dyn Rig
         let at = row.next.unwrap();
         let timers = [bench.occurrence(&row, at, at)];
         let id = timers[0].id;
-        let advanced = Advance { timers: &timers, ..advance(&row, at + LONG) };
-        assert_eq!(bench.store.advance(&advanced).unwrap(), Advanced::Done);
+        bench.advance(&row, at + LONG, &timers);
         assert!(bench.claim(id).is_some());
         let off = ScheduleRow { enabled: false, next: None, ..row.clone() };
         let withdraw = Some(Reason::Disabled);
@@ -563,8 +557,7 @@ pub(super) fn upcoming_counts_what_occupies_a_schedule(rig: &dyn Rig) {
     let at = row.next.unwrap();
     let timers = [1, 2].map(|n| bench.occurrence(&row, at + SECOND * n, Time::NEVER));
     row.next = Some(at);
-    let more = Advance { timers: &timers, ..advance(&row, at + SECOND * 3) };
-    assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
+    bench.advance(&row, at + SECOND * 3, &timers);
     let mut occupied = |wanted: ScheduleId| {
         let found = bench.store.upcoming(&UpcomingQuery::new(LONG, 9)).unwrap().schedules;
         found.iter().find(|(row, _)| row.id == wanted).unwrap().1
@@ -583,8 +576,7 @@ pub(super) fn a_queued_timer_is_claimed_after_those_before_it(rig: &dyn Rig) {
     let at = row.next.unwrap();
     let timers = [2, 1].map(|n| bench.occurrence(&row, at + SECOND * n, Time::NEVER));
     let [third, second] = [timers[0].id, timers[1].id];
-    let more = Advance { timers: &timers, ..advance(&row, at + SECOND * 3) };
-    assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
+    bench.advance(&row, at + SECOND * 3, &timers);
 
     assert_eq!(bench.store.maintain().unwrap().promoted, 0);
     assert!(bench.claim(first).is_some());
@@ -611,12 +603,8 @@ pub(super) fn a_queued_timer_can_be_cancelled(rig: &dyn Rig) {
     let (row, _) = with_occurrence(&mut bench);
     let at = row.next.unwrap();
     let timers = [bench.occurrence(&row, at, Time::NEVER)];
-    let more = Advance { timers: &timers, ..advance(&row, at + SECOND) };
-    assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
-    assert_eq!(
-        bench.store.reschedule(&Reschedule::new(timers[0].id, at)).unwrap(),
-        TimerUpdate::Gone
-    );
+    bench.advance(&row, at + SECOND, &timers);
+    assert_eq!(bench.reschedule(timers[0].id, at), TimerUpdate::Gone);
     assert_eq!(bench.store.cancel(timers[0].id).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.records().len(), 1);
 }

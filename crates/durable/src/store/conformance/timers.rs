@@ -3,13 +3,12 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, done, join, join_again, kinds, retry};
+use super::{Bench, LONG, MOMENT, Rig, done, join, join_again, kinds, retry, scan};
 use crate::id::{Shards, TimerId};
 use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
 use crate::store::{
-    Amendment, Batch, End, Finished, How, Inserted, Named, NewTimer, Reschedule, Scan, Timer,
-    TimerUpdate,
+    Amendment, End, Finished, How, Inserted, Named, NewTimer, Reschedule, Scan, Timer, TimerUpdate,
 };
 use crate::time::{LONGEST_PAUSE, Time};
 
@@ -164,9 +163,7 @@ pub(super) fn a_scan_keeps_to_kinds_shards_and_limit(rig: &dyn Rig) {
     }
     bench.store.insert(&timers).unwrap();
     let kinds = kinds();
-    let (ahead, shards) = (LONG * 2, Shards::ALL);
-    let scan =
-        Scan { ahead, back: None, shards, grace: None, kinds: &kinds, kind_limit: 9, pulse: None };
+    let scan = Scan { ahead: LONG * 2, ..scan(&kinds, 9) };
     let mut found = |scan: Scan<'_>| -> Vec<(TimerId, u32)> {
         let timers = bench.store.scan(&scan).unwrap().timers;
         timers.iter().map(|waiting| (waiting.id, waiting.kind)).collect()
@@ -197,16 +194,8 @@ pub(super) fn a_scan_reads_what_is_late_in_other_shards(rig: &dyn Rig) {
     let (own, early) = (of_shard(0, LONG), of_shard(1, LONG));
     bench.pass(MOMENT * 2);
     let kinds = kinds();
-    let shards = Shards::from_mask(1);
-    let scan = Scan {
-        ahead: LONG * 2,
-        back: None,
-        shards,
-        grace: Some(MOMENT),
-        kinds: &kinds,
-        kind_limit: 9,
-        pulse: None,
-    };
+    let (ahead, shards, grace) = (LONG * 2, Shards::from_mask(1), Some(MOMENT));
+    let scan = Scan { ahead, shards, grace, ..scan(&kinds, 9) };
     let mut found = |scan: Scan<'_>| -> Vec<TimerId> {
         let timers = bench.store.scan(&scan).unwrap().timers;
         timers.iter().map(|waiting| waiting.id).collect()
@@ -304,35 +293,22 @@ pub(super) fn a_repeated_finish_is_accepted_again(rig: &dyn Rig) {
     assert_eq!(bench.records().len(), 1);
 }
 
-pub(super) fn a_retry_is_due_after_its_pause(rig: &dyn Rig) {
+pub(super) fn another_attempt_is_due_after_its_pause(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
-    let id = bench.running();
-    let before = bench.now();
-    assert_eq!(bench.finish(id, 1, retry(MOMENT)), Finished::Accepted);
-    let row = bench.row(id).unwrap();
-    assert!(row.new.due >= before + MOMENT && row.new.due <= bench.now() + MOMENT);
-    assert_eq!((row.running, row.attempt, row.failures), (None, 1, 1));
-    assert_eq!(row.new.scheduled_for, row.new.scheduled_for.min(before));
-    bench.pass(MOMENT * 2);
-    let again = bench.claim(id).unwrap();
-    assert_eq!((again.attempt, again.failures), (2, 1));
-    assert_eq!(bench.records(), []);
-}
-
-pub(super) fn a_postponed_timer_is_due_after_its_pause_and_has_not_failed(rig: &dyn Rig) {
-    let mut bench = Bench::new(rig);
-    let id = bench.running();
-    let scheduled_for = bench.row(id).unwrap().new.scheduled_for;
-    let before = bench.now();
-    assert_eq!(bench.finish(id, 1, How::Postpone(MOMENT, None)), Finished::Accepted);
-    let row = bench.row(id).unwrap();
-    assert!(row.new.due >= before + MOMENT && row.new.due <= bench.now() + MOMENT);
-    assert_eq!((row.running, row.attempt, row.failures), (None, 1, 0));
-    assert_eq!(row.new.scheduled_for, scheduled_for);
-    assert_eq!(bench.finish(id, 1, How::Postpone(MOMENT, None)), Finished::Fenced);
-    bench.pass(MOMENT * 2);
-    assert_eq!(bench.claim(id).unwrap().attempt, 2);
-    assert_eq!(bench.records(), []);
+    for (how, failures) in [(retry(MOMENT), 1), (How::Postpone(MOMENT, None), 0)] {
+        let id = bench.running();
+        let (before, scheduled_for) = (bench.now(), bench.row(id).unwrap().new.scheduled_for);
+        assert_eq!(bench.finish(id, 1, how.clone()), Finished::Accepted);
+        let row = bench.row(id).unwrap();
+        assert!(row.new.due >= before + MOMENT && row.new.due <= bench.now() + MOMENT, "{how:?}");
+        assert_eq!((row.running, row.attempt, row.failures), (None, 1, failures), "{how:?}");
+        assert_eq!(row.new.scheduled_for, scheduled_for, "{how:?}");
+        assert_eq!(bench.finish(id, 1, how), Finished::Fenced);
+        bench.pass(MOMENT * 2);
+        let again = bench.claim(id).unwrap();
+        assert_eq!((again.attempt, again.failures), (2, failures));
+        assert_eq!(bench.records(), []);
+    }
 }
 
 pub(super) fn a_postponed_timer_is_amended_once_and_due_as_that_says(rig: &dyn Rig) {
@@ -371,7 +347,7 @@ pub(super) fn an_amended_timer_is_not_due_before_it_is_scheduled_for(rig: &dyn R
     assert_eq!(amend(1, Duration::ZERO), timer.scheduled_for);
     assert!(amend(2, LONG * 2) > timer.scheduled_for + LONG / 2);
     // A held timer stays held.
-    let held = bench.store.reschedule(&Reschedule::new(timer.id, Time::NEVER)).unwrap();
+    let held = bench.reschedule(timer.id, Time::NEVER);
     assert_eq!(held, TimerUpdate::Done);
     let amendment = Amendment { timer: timer.id, attempt: 0, version: 4, pause: LONG, detail: "" };
     assert_eq!(bench.store.amend(&amendment).unwrap(), TimerUpdate::Done);
@@ -393,10 +369,7 @@ pub(super) fn a_timer_that_is_postponed_for_ever_is_given_another_time(rig: &dyn
         assert_eq!(bench.store.amend(&amendment).unwrap(), TimerUpdate::Done);
         let due = bench.row(id).unwrap().new.due;
         assert!(due >= before + LONGEST_PAUSE && due <= bench.now() + LONGEST_PAUSE, "{due}");
-        let done = bench
-            .store
-            .reschedule(&Reschedule { expect: Some(2), ..Reschedule::new(id, before) })
-            .unwrap();
+        let done = bench.replace(Reschedule { expect: Some(2), ..Reschedule::new(id, before) });
         assert_eq!(done, TimerUpdate::Done);
         assert_eq!(bench.claim(id).unwrap().attempt, 2);
     }
@@ -459,18 +432,12 @@ pub(super) fn a_finish_and_a_claim_go_together(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let (old, new) = (bench.running(), bench.insert(Duration::ZERO));
     let ends = [End { timer: old, attempt: 1, how: done() }];
-    let (finished, claimed) = bench
-        .store
-        .finish_and_claim(&Batch { lease: bench.lease, ends: &ends, timers: &[new] })
-        .unwrap();
+    let (finished, claimed) = bench.finish_and_claim(&ends, &[new]);
     assert_eq!(finished, [Finished::Accepted]);
     assert_eq!(claimed.timers.len(), 1);
     assert_eq!((claimed.timers[0].new.id, claimed.timers[0].attempt), (new, 1));
     assert_eq!(bench.records().len(), 1);
-    let (finished, claimed) = bench
-        .store
-        .finish_and_claim(&Batch { lease: bench.lease, ends: &[], timers: &[] })
-        .unwrap();
+    let (finished, claimed) = bench.finish_and_claim(&[], &[]);
     assert!(finished.is_empty() && claimed.timers.is_empty());
 }
 
@@ -493,7 +460,7 @@ pub(super) fn a_running_timer_is_not_cancelled(rig: &dyn Rig) {
     let running = TimerUpdate::Running { attempt: 1 };
     assert_eq!(bench.store.cancel(id).unwrap(), running);
     let to = bench.now() + LONG;
-    assert_eq!(bench.store.reschedule(&Reschedule::new(id, to)).unwrap(), running);
+    assert_eq!(bench.reschedule(id, to), running);
     assert_eq!(bench.finish(id, 1, retry(LONG)), Finished::Accepted);
     assert_eq!(bench.store.cancel(id).unwrap(), TimerUpdate::Done);
 }
@@ -502,50 +469,38 @@ pub(super) fn a_rescheduled_timer_keeps_to_its_new_time(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(Duration::ZERO);
     let to = bench.now() + LONG;
-    assert_eq!(bench.store.reschedule(&Reschedule::new(id, to)).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.reschedule(id, to), TimerUpdate::Done);
     let row = bench.row(id).unwrap();
     assert_eq!((row.new.due, row.new.scheduled_for), (to, to));
     assert_eq!(bench.claim(id), None);
     assert_eq!(bench.scan(LONG / 2, None).timers, []);
 
     let (past, before) = (to - LONG * 2, bench.now());
-    assert_eq!(bench.store.reschedule(&Reschedule::new(id, past)).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.reschedule(id, past), TimerUpdate::Done);
     let row = bench.row(id).unwrap();
     assert!(row.new.due >= before && row.new.scheduled_for == past);
     assert!(bench.claim(id).is_some());
-    assert_eq!(
-        bench.store.reschedule(&Reschedule::new(TimerId::from_bits(5), to)).unwrap(),
-        TimerUpdate::Gone
-    );
+    assert_eq!(bench.reschedule(TimerId::from_bits(5), to), TimerUpdate::Gone);
 }
 
 pub(super) fn a_replaced_timer_has_its_new_payload(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(LONG);
     let (to, payload) = (bench.now() + LONG * 2, Some(&b"other"[..]));
-    assert_eq!(
-        bench.store.reschedule(&Reschedule { payload, ..Reschedule::new(id, to) }).unwrap(),
-        TimerUpdate::Done
-    );
+    assert_eq!(bench.replace(Reschedule { payload, ..Reschedule::new(id, to) }), TimerUpdate::Done);
     let row = bench.row(id).unwrap();
     assert_eq!((row.new.due, &row.new.payload[..]), (to, &b"other"[..]));
-    assert_eq!(bench.store.reschedule(&Reschedule::new(id, to)).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.reschedule(id, to), TimerUpdate::Done);
     assert_eq!(bench.row(id).unwrap().new.payload, b"other");
 
     let now = bench.now();
     assert_eq!(
-        bench
-            .store
-            .reschedule(&Reschedule { payload: Some(&[]), ..Reschedule::new(id, now) })
-            .unwrap(),
+        bench.replace(Reschedule { payload: Some(&[]), ..Reschedule::new(id, now) }),
         TimerUpdate::Done
     );
     assert!(bench.claim(id).unwrap().new.payload.is_empty());
     let running = TimerUpdate::Running { attempt: 1 };
-    assert_eq!(
-        bench.store.reschedule(&Reschedule { payload, ..Reschedule::new(id, to) }).unwrap(),
-        running
-    );
+    assert_eq!(bench.replace(Reschedule { payload, ..Reschedule::new(id, to) }), running);
     assert!(bench.row(id).unwrap().new.payload.is_empty());
 }
 
@@ -557,24 +512,15 @@ pub(super) fn a_reschedule_needs_the_version_it_was_made_for(rig: &dyn Rig) {
     assert_eq!(version(&mut bench), 1);
     let payload = Some(&b"other"[..]);
     assert_eq!(
-        bench
-            .store
-            .reschedule(&Reschedule { payload, expect: Some(2), ..Reschedule::new(id, to) })
-            .unwrap(),
+        bench.replace(Reschedule { payload, expect: Some(2), ..Reschedule::new(id, to) }),
         TimerUpdate::Stale
     );
     assert_eq!(
-        bench
-            .store
-            .reschedule(&Reschedule { payload, expect: Some(1), ..Reschedule::new(id, to) })
-            .unwrap(),
+        bench.replace(Reschedule { payload, expect: Some(1), ..Reschedule::new(id, to) }),
         TimerUpdate::Done
     );
     assert_eq!(
-        bench
-            .store
-            .reschedule(&Reschedule { expect: Some(1), ..Reschedule::new(id, other) })
-            .unwrap(),
+        bench.replace(Reschedule { expect: Some(1), ..Reschedule::new(id, other) }),
         TimerUpdate::Stale
     );
     let row = bench.row(id).unwrap();
@@ -582,28 +528,25 @@ pub(super) fn a_reschedule_needs_the_version_it_was_made_for(rig: &dyn Rig) {
 
     // A call without an expected version counts too; attempts do not.
     let now = bench.now();
-    assert_eq!(bench.store.reschedule(&Reschedule::new(id, now)).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.reschedule(id, now), TimerUpdate::Done);
     assert_eq!(bench.claim(id).unwrap().version, 3);
     assert_eq!(
-        bench.store.reschedule(&Reschedule { expect: Some(2), ..Reschedule::new(id, to) }).unwrap(),
+        bench.replace(Reschedule { expect: Some(2), ..Reschedule::new(id, to) }),
         TimerUpdate::Stale
     );
     let running = TimerUpdate::Running { attempt: 1 };
-    assert_eq!(
-        bench.store.reschedule(&Reschedule { expect: Some(3), ..Reschedule::new(id, to) }).unwrap(),
-        running
-    );
+    assert_eq!(bench.replace(Reschedule { expect: Some(3), ..Reschedule::new(id, to) }), running);
     assert_eq!(bench.finish(id, 1, retry(LONG)), Finished::Accepted);
     assert_eq!(version(&mut bench), 3);
     let mut after = |attempt| {
         let rest = Reschedule::new(id, to);
-        bench.store.reschedule(&Reschedule { expect: Some(3), attempt, ..rest }).unwrap()
+        bench.replace(Reschedule { expect: Some(3), attempt, ..rest })
     };
     assert_eq!([after(Some(0)), after(Some(2))], [TimerUpdate::Stale; 2]);
     assert_eq!([after(Some(1)), after(Some(1))], [TimerUpdate::Done, TimerUpdate::Stale]);
     assert_eq!(bench.store.cancel(id).unwrap(), TimerUpdate::Done);
     assert_eq!(
-        bench.store.reschedule(&Reschedule { expect: Some(4), ..Reschedule::new(id, to) }).unwrap(),
+        bench.replace(Reschedule { expect: Some(4), ..Reschedule::new(id, to) }),
         TimerUpdate::Gone
     );
 }
@@ -611,10 +554,7 @@ pub(super) fn a_reschedule_needs_the_version_it_was_made_for(rig: &dyn Rig) {
 pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(Duration::ZERO);
-    assert_eq!(
-        bench.store.reschedule(&Reschedule::new(id, Time::NEVER)).unwrap(),
-        TimerUpdate::Done
-    );
+    assert_eq!(bench.reschedule(id, Time::NEVER), TimerUpdate::Done);
     let due = |row: Timer| (row.new.due, row.new.scheduled_for, row.running);
     let held = (Time::NEVER, Time::NEVER, None);
     for _ in 0..2 {
@@ -624,7 +564,7 @@ pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
         assert_eq!(bench.row(id).map(due), Some(held));
     }
     let now = bench.now();
-    assert_eq!(bench.store.reschedule(&Reschedule::new(id, now)).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.reschedule(id, now), TimerUpdate::Done);
     assert_eq!(bench.claim(id).unwrap().attempt, 1);
 
     // Also from the beginning.
@@ -677,11 +617,7 @@ pub(super) fn the_dead_keep_what_it_takes_to_run_them_again(rig: &dyn Rig) {
     let dead = How::Done(Outcome::Dead, Some(Reason::GivenUp), String::new());
     let end = |timer, how| End { timer, attempt: 1, how };
     let ends = [end(good, done()), end(bad, dead)];
-    let finished = bench
-        .store
-        .finish_and_claim(&Batch { lease: bench.lease, ends: &ends, timers: &[next] })
-        .unwrap()
-        .0;
+    let finished = bench.finish_and_claim(&ends, &[next]).0;
     assert_eq!(finished, [Finished::Accepted; 2]);
     for record in bench.records() {
         let is_dead = record.timer == bad;
