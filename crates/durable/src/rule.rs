@@ -30,21 +30,6 @@ impl Rule {
     ///
     /// Returns [`Unreadable`], with both texts, if this version cannot read them. A store returns
     /// it in the row's place, so that the other rows stay readable.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tourbillon_durable::{Policies, Rule, Schedule};
-    ///
-    /// let rule = Rule::new(Schedule::every(Duration::from_secs(5)), Policies::default());
-    /// let (times, policies) = (rule.schedule.to_string(), rule.policies.to_string());
-    /// assert_eq!(times, "every 5s 0");
-    /// assert_eq!(Rule::from_text(&times, &policies), Ok(rule));
-    ///
-    /// let unreadable = Rule::from_text("at dawn", &policies).unwrap_err();
-    /// assert_eq!(unreadable.to_string(), "`at dawn` is not a schedule");
-    /// ```
     pub fn from_text(schedule: &str, policies: &str) -> Result<Self, Unreadable> {
         let unreadable = |error: &dyn Error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();

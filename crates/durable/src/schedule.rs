@@ -48,6 +48,7 @@ use crate::time::{BEGINNING, Time};
 ///
 /// let at = |seconds: i64| Time::from_micros(seconds * 1_000_000);
 /// let fives = Schedule::every(Duration::from_secs(5));
+/// assert_eq!(fives.to_string(), "every 5s 0");
 /// assert_eq!(fives.next_after(at(5)), Some(at(10)));
 ///
 /// let limited = fives

@@ -86,11 +86,7 @@ impl Options {
         if let Some((name, _)) = periods.iter().find(|(_, span)| span.is_zero()) {
             return Err(format!("`{name}` is zero"));
         }
-        let spans = [
-            ("look_ahead", self.look_ahead),
-            ("finish_linger", self.finish_linger),
-            ("claim_linger", self.claim_linger),
-        ];
+        let spans = [("look_ahead", self.look_ahead), ("claim_linger", self.claim_linger)];
         if let Some((name, _)) = periods.iter().chain(&spans).find(|(_, span)| *span > DAY) {
             return Err(format!("`{name}` is longer than a day"));
         }
@@ -147,7 +143,6 @@ mod tests {
         let wrong = |name: &str| Err(format!("`{name}`"));
         assert_eq!(check(|_| {}), Ok(()));
         assert_eq!(check(|options| options.lease = options.heartbeat * 3), Ok(()));
-        assert_eq!(check(|options| options.finish_linger = Duration::ZERO), Ok(()));
         assert_eq!(check(|options| options.claim_linger = Duration::ZERO), Ok(()));
         assert_eq!(check(|options| options.claim_linger = DAY * 2), wrong("claim_linger"));
         assert_eq!(check(|options| options.claim_linger = options.grace), wrong("claim_linger"));

@@ -6,54 +6,6 @@
 /// `forward!(self.method; names)` stands in an `impl Store` block. Each method that is named calls
 /// `self.method(name, work)`: `name` is its name, and `work` makes the call on the store that it is
 /// given.
-///
-/// # Examples
-///
-/// A store that counts its calls and refuses to prune:
-///
-/// ```
-/// use tourbillon_durable::store::calls::Sealed;
-/// use tourbillon_durable::store::{Memory, Result};
-/// use tourbillon_durable::{Store, StoreError, StoreErrorKind, Time};
-///
-/// struct Counted(Box<dyn Store>, u32);
-///
-/// impl Counted {
-///     fn pass<T>(
-///         &mut self,
-///         _name: &'static str,
-///         work: impl FnOnce(&mut dyn Store) -> Result<T>,
-///     ) -> Result<T> {
-///         self.1 += 1;
-///         work(&mut *self.0)
-///     }
-/// }
-///
-/// impl Sealed for Counted {}
-///
-/// impl Store for Counted {
-///     fn connect(&self) -> Result<Box<dyn Store>> {
-///         Ok(Box::new(Self(self.0.connect()?, 0)))
-///     }
-///
-///     fn prune(&mut self, _before: Time, _limit: u32) -> Result<u64> {
-///         Err(StoreError::new(StoreErrorKind::Invalid, "records are kept"))
-///     }
-///
-///     tourbillon_durable::forward! { self.pass;
-///         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-///         amend confirm find timers schedule schedules upcoming zoned rezone change
-///         advance advance_batch backfill insert_occurrence records overview promote
-///     }
-/// }
-///
-/// let memory = Memory::new(&tourbillon::Timer::global());
-/// let mut counted = Counted(Box::new(memory), 0);
-/// counted.nodes()?;
-/// counted.prune(Time::NEVER, 1).unwrap_err();
-/// assert_eq!(counted.1, 1);
-/// # Ok::<(), StoreError>(())
-/// ```
 #[doc(hidden)]
 #[macro_export]
 macro_rules! forward {

@@ -32,16 +32,6 @@ impl NameState {
 
 /// Query of [`Store::search`]: names of schedules, and of timers that have a name and no schedule,
 /// in the order of their bytes.
-///
-/// # Examples
-///
-/// ```
-/// use tourbillon_durable::store::{NameState, Search};
-///
-/// // Behind the five characters of the prefix.
-/// let search = Search::new("shop/").contains(5, "Mail").states(&[NameState::Enabled]).limit(50);
-/// assert_eq!(search.text, "mail");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Search {
