@@ -33,6 +33,28 @@ pub(super) struct Picky {
 }
 
 impl Picky {
+    /// A store that does none of it yet.
+    pub(super) fn new(memory: &Memory) -> Self {
+        Self {
+            memory: memory.clone(),
+            refused: None,
+            stuck: BTreeSet::new(),
+            batches: Vec::new(),
+            maintaining: None,
+            failing: None,
+            lost: 0,
+            panics: false,
+            is_down: false,
+        }
+    }
+
+    fn is_up(&self) -> Result<()> {
+        if self.is_down {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is down"));
+        }
+        Ok(())
+    }
+
     fn pass<T>(
         &mut self,
         _name: &'static str,
@@ -67,23 +89,17 @@ impl Store for Picky {
     }
 
     fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
-        if self.is_down {
-            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is down"));
-        }
+        self.is_up()?;
         self.memory.beat(lease, span)
     }
 
     fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>> {
-        if self.is_down {
-            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is down"));
-        }
+        self.is_up()?;
         self.memory.promote(lanes)
     }
 
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
-        if self.is_down {
-            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is down"));
-        }
+        self.is_up()?;
         if ends.iter().any(|end| Some(end.timer) == self.refused) {
             return Err(StoreError::new(StoreErrorKind::Invalid, "refused"));
         }

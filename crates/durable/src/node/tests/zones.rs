@@ -30,14 +30,12 @@ fn computed(store: &mut Memory, ahead_s: i64, data: &str) -> Time {
     let row = ScheduleRow::new(ScheduleId::new(now), "daily", "tick", rule, None);
     let next = Time::from_micros((minute_s - ahead_s) * 1_000_000);
     let wall = format!("{data} {}", TOKYO_S + ahead_s).parse().unwrap();
-    make(store, &ScheduleRow { next: Some(next), wall: Some(wall), ..row });
+    make(store, ScheduleRow { next: Some(next), wall: Some(wall), ..row });
     at
 }
 
-fn make(store: &mut Memory, row: &ScheduleRow) {
-    let name = &row.name;
-    let change = Change { name, expect: None, row: Some(row), withdraw: None, skipped: &[] };
-    store.change(&change).unwrap();
+fn make(store: &mut Memory, row: ScheduleRow) {
+    assert_eq!(store.create_schedules(&[row]).unwrap(), [true]);
 }
 
 /// Runs nodes for sixteen minutes. Returns when each occurrence was claimed, and what it was
@@ -75,7 +73,6 @@ fn an_occurrence_runs_once_at_its_time_on_the_wall_by_the_new_rules() {
         assert_eq!(rezoned.sum::<u64>(), 1);
         let row = store.schedule("daily").unwrap().1.unwrap();
         assert_eq!(row.wall.unwrap().data(), ZoneData::current().version().unwrap_or_default());
-        nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
     }
 }
 
@@ -98,7 +95,6 @@ fn a_node_with_older_data_leaves_a_schedule_to_those_with_newer_while_they_live(
     };
     assert_eq!(scheduled_for, at);
     assert!(when >= at, "{when} for {at}");
-    node.shared.stop(Stopping::Now);
 }
 
 #[test]
@@ -117,7 +113,7 @@ fn a_schedule_that_another_process_writes_by_older_data_is_found_within_the_hour
         None,
     );
     let wall = "1999a 28800".parse().unwrap();
-    make(&mut store, &ScheduleRow { next: Some(at + MINUTE * 60), wall: Some(wall), ..row });
+    make(&mut store, ScheduleRow { next: Some(at + MINUTE * 60), wall: Some(wall), ..row });
     let mut next = || store.schedule("nine").unwrap().1.unwrap().next;
     node.step();
     assert_eq!(next(), Some(at + MINUTE * 60));
@@ -128,7 +124,6 @@ fn a_schedule_that_another_process_writes_by_older_data_is_found_within_the_hour
         node.step();
     }
     assert_eq!(next(), Some(at));
-    node.shared.stop(Stopping::Now);
 }
 
 #[test]
@@ -141,7 +136,7 @@ fn schedules_that_a_node_cannot_read_hold_up_no_other() {
         let rule = Rule::from_text("cron Mars/Olympus 0 9 * * *", &policies);
         let name = format!("unreadable {number}");
         let id = ScheduleId::new(now);
-        make(&mut store, &ScheduleRow::new(id, name, "tick", rule, Some(now - MINUTE)));
+        make(&mut store, ScheduleRow::new(id, name, "tick", rule, Some(now - MINUTE)));
     }
     schedules(&mut store, 1);
     let mut node = Node::new(&timer, &store);
@@ -152,7 +147,6 @@ fn schedules_that_a_node_cannot_read_hold_up_no_other() {
     let row = store.schedule("0").unwrap().1.unwrap();
     assert!(row.next > Some(store.now().unwrap()), "it does not go on");
     assert!(node.shared.counters.snapshot().not_understood >= 600);
-    node.shared.stop(Stopping::Now);
 }
 
 #[test]
@@ -169,5 +163,4 @@ fn a_pause_that_began_on_a_node_without_the_zone_ends_with_the_next_occurrence()
     let ran = claimed(&clock, from_mut(&mut node), &mut store);
     assert_eq!(ran.iter().map(|(_, scheduled_for)| *scheduled_for).collect::<Vec<_>>(), [at]);
     assert_eq!(store.records(&RecordQuery::new()).unwrap().len(), 1);
-    node.shared.stop(Stopping::Now);
 }
