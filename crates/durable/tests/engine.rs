@@ -1,11 +1,8 @@
 //! An engine, its workers and its clients, on the store in memory and in real time.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use tourbillon::Timer;
-use tourbillon_durable::store::calls::Change;
 use tourbillon_durable::store::{
     Memory, RecordQuery, ScheduleQuery, ScheduleRow, Store, TimerQuery, TimerUpdate,
 };
@@ -26,6 +23,13 @@ fn start(store: &Memory) -> Engine {
         .maintenance_interval(fast)
         .heartbeat(fast);
     builder.start(Box::new(store.clone())).unwrap()
+}
+
+/// A node on a store of its own, a client of it, and a worker.
+fn with_worker(kind: &str, prefetch: usize) -> (Engine, Client, Worker) {
+    let engine = start(&memory());
+    let (client, worker) = (engine.client().unwrap(), engine.worker(kind, prefetch));
+    (engine, client, worker)
 }
 
 fn at(ahead: Duration) -> SystemTime {
@@ -57,10 +61,7 @@ async fn records(client: &Client, count: usize) -> Vec<tourbillon_durable::Recor
 }
 
 async fn fires_once_and_never_early() {
-    let store = memory();
-    let engine = start(&store);
-    let client = engine.client().unwrap();
-    let mut mails = engine.worker("mail", 4);
+    let (engine, client, mut mails) = with_worker("mail", 4);
     let due = at(MOMENT);
     let made = client.once("mail", due).name("inv-42").payload("hi").create().await.unwrap();
     let Created::Created(id) = made else { panic!("{made:?}") };
@@ -94,10 +95,7 @@ fn runs_on_tokio() {
 #[test]
 fn a_failed_attempt_is_followed_by_another_until_the_last() {
     run(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut mails = engine.worker("mail", 1);
+        let (_engine, client, mut mails) = with_worker("mail", 1);
         let retry = Retry::new(2, MOMENT, LONG);
         client.once("mail", at(Duration::ZERO)).retry(retry).create().await.unwrap();
         let first = mails.next().await.unwrap();
@@ -121,10 +119,7 @@ fn a_failed_attempt_is_followed_by_another_until_the_last() {
 #[test]
 fn a_postponed_attempt_is_followed_by_another_and_counts_as_no_failure() {
     run(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut mails = engine.worker("mail", 1);
+        let (engine, client, mut mails) = with_worker("mail", 1);
         let retry = Retry::NEVER;
         client.once("mail", at(Duration::ZERO)).retry(retry).create().await.unwrap();
         let first = mails.next().await.unwrap();
@@ -141,10 +136,7 @@ fn a_postponed_attempt_is_followed_by_another_and_counts_as_no_failure() {
 #[test]
 fn an_attempt_finds_what_the_one_before_left() {
     pollster::block_on(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut mails = engine.worker("mail", 1);
+        let (_engine, client, mut mails) = with_worker("mail", 1);
         let retry = Retry::new(3, LONG, LONG);
         client.once("mail", at(Duration::ZERO)).retry(retry).create().await.unwrap();
         let first = mails.next().await.unwrap();
@@ -163,10 +155,7 @@ fn an_attempt_finds_what_the_one_before_left() {
 #[test]
 fn what_died_is_made_again_once() {
     pollster::block_on(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut mails = engine.worker("mail", 1);
+        let (_engine, client, mut mails) = with_worker("mail", 1);
         let once = client.once("mail", at(Duration::ZERO)).name("inv-42").payload("hi");
         let Created::Created(id) = once.create().await.unwrap() else { panic!() };
         let unknown = client.revive(TimerId::from_bits(7)).await.unwrap();
@@ -186,10 +175,7 @@ fn what_died_is_made_again_once() {
 #[test]
 fn what_died_is_made_again_without_a_name_that_another_has() {
     pollster::block_on(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut mails = engine.worker("mail", 1);
+        let (_engine, client, mut mails) = with_worker("mail", 1);
         client.once("mail", at(Duration::ZERO)).name("inv-42").create().await.unwrap();
         let fire = mails.next().await.unwrap();
         let dead = fire.id();
@@ -205,10 +191,7 @@ fn what_died_is_made_again_without_a_name_that_another_has() {
 #[test]
 fn what_died_of_a_schedule_is_made_again_by_its_rules() {
     pollster::block_on(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut ticks = engine.worker("t", 2);
+        let (_engine, client, mut ticks) = with_worker("t", 2);
         let every = client.every("t", Schedule::every(MOMENT)).overlap(Overlap::Skip);
         every.payload("hi").upsert().await.unwrap();
         let fire = ticks.next().await.unwrap();
@@ -239,10 +222,7 @@ fn what_died_of_a_schedule_is_made_again_by_its_rules() {
 #[test]
 fn an_occurrence_is_made_now_by_the_rules_of_its_schedule() {
     run(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut ticks = engine.worker("t", 9);
+        let (_engine, client, mut ticks) = with_worker("t", 9);
         let every = || client.every("t", Schedule::every(LONG * 100_000)).payload("hi");
         let made = async || match client.run_now("t").await.unwrap() {
             RunNow::Done(id) => id,
@@ -278,37 +258,9 @@ fn an_occurrence_is_made_now_by_the_rules_of_its_schedule() {
 }
 
 #[test]
-fn what_is_made_now_is_taken_back_with_its_schedule() {
-    pollster::block_on(async {
-        let client = Client::new(Box::new(memory())).unwrap();
-        client.every("t", Schedule::every(LONG * 100_000)).upsert().await.unwrap();
-        let nothing = ScheduleUpdate::Done { running: Vec::new() };
-        let RunNow::Done(first) = client.run_now("t").await.unwrap() else { panic!() };
-        assert_eq!(client.disable("t").await.unwrap(), nothing);
-        client.enable("t").await.unwrap();
-        let RunNow::Done(second) = client.run_now("t").await.unwrap() else { panic!() };
-        assert_eq!(client.remove("t").await.unwrap(), nothing);
-        let ends: Vec<_> = records(&client, 2)
-            .await
-            .into_iter()
-            .map(|end| {
-                assert_eq!(end.outcome, Outcome::Cancelled);
-                (end.timer, end.reason)
-            })
-            .collect();
-        let expected = [(first, Some(Reason::Disabled)), (second, Some(Reason::Removed))];
-        assert_eq!(ends, expected);
-        assert_eq!(client.timers(TimerQuery::new()).await.unwrap(), []);
-    });
-}
-
-#[test]
 fn prefetch_bounds_what_is_running() {
     run(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut mails = engine.worker("mail", 3);
+        let (engine, client, mut mails) = with_worker("mail", 3);
         for _ in 0..10 {
             client.once("mail", at(Duration::ZERO)).create().await.unwrap();
         }
@@ -329,10 +281,7 @@ fn prefetch_bounds_what_is_running() {
 #[test]
 fn a_schedule_fires_at_each_occurrence() {
     run(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut ticks = engine.worker("tick", 4);
+        let (_engine, client, mut ticks) = with_worker("tick", 4);
         let every = || client.every("t", Schedule::every(MOMENT * 2)).kind("tick");
         assert_eq!(every().upsert().await.unwrap(), Upsert::Created);
         assert_eq!(every().upsert().await.unwrap(), Upsert::Unchanged);
@@ -394,93 +343,10 @@ fn a_schedule_is_paused_until_an_instant() {
     });
 }
 
-/// Runs that the handlers of a test have seen.
-#[derive(Default)]
-struct Seen {
-    /// Lanes with a busy handler.
-    busy: HashSet<String>,
-    /// Payloads in the order in which their first attempts started, by lane.
-    order: BTreeMap<String, Vec<u8>>,
-}
-
-impl Seen {
-    fn start(&mut self, lane: &str, number: u8, attempt: u32) {
-        assert!(self.busy.insert(lane.to_owned()), "{number} is beside another of {lane}");
-        let order = self.order.entry(lane.to_owned()).or_default();
-        if attempt == 1 {
-            order.push(number);
-        }
-        assert_eq!(order.last(), Some(&number), "{number} of {lane} has lost its place");
-    }
-}
-
-/// Handles mails until there are no more: in each lane the third fails once, and the fifth is given
-/// up.
-async fn handle(mut mails: Worker, seen: &Mutex<Seen>) {
-    while let Some(fire) = mails.next().await {
-        let (lane, number) = (fire.lane().unwrap().to_owned(), fire.payload()[0]);
-        seen.lock().unwrap().start(&lane, number, fire.attempt());
-        tourbillon::sleep(Duration::from_millis(1)).await;
-        seen.lock().unwrap().busy.remove(&lane);
-        match (number, fire.attempt()) {
-            (3, 1) => fire.fail("rain").await.unwrap(),
-            (5, _) => fire.give_up("snow").await.unwrap(),
-            _ => fire.complete().await.unwrap(),
-        }
-    }
-}
-
-#[test]
-fn timers_of_a_lane_run_one_after_another_on_all_nodes() {
-    const LANES: [&str; 2] = ["north", "south"];
-    run(async {
-        let store = memory();
-        let engines = [start(&store), start(&store)];
-        let client = engines[0].client().unwrap();
-        let now = client.now().await.unwrap();
-        // The first timer holds the lane until the others are there, the last first.
-        let mut first = engines[1].worker("first", 4);
-        for lane in LANES {
-            client.once("first", now).lane(lane).create().await.unwrap();
-        }
-        let fires = [first.next().await.unwrap(), first.next().await.unwrap()];
-        for number in (0..10_u8).rev() {
-            for lane in LANES {
-                let at = now + Duration::from_micros(number.into());
-                let mail = client.once("mail", at).lane(lane).payload([number]);
-                mail.retry(Retry::new(3, MOMENT, MOMENT)).create().await.unwrap();
-            }
-        }
-        for fire in fires {
-            fire.complete().await.unwrap();
-        }
-        let seen = Mutex::new(Seen::default());
-        std::thread::scope(|scope| {
-            let seen = &seen;
-            for engine in &engines {
-                let mails = engine.worker("mail", 4);
-                scope.spawn(move || run(handle(mails, seen)));
-            }
-            run(async {
-                records(&client, 22).await;
-                for engine in engines {
-                    engine.stop().await;
-                }
-            });
-        });
-        let seen = seen.into_inner().unwrap();
-        let all: Vec<u8> = (0..10).collect();
-        assert_eq!(seen.order, LANES.map(|lane| (lane.to_owned(), all.clone())).into());
-    });
-}
-
 #[test]
 fn a_schedule_and_what_is_made_again_run_in_their_lane() {
     run(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut blocking = engine.worker("block", 1);
+        let (engine, client, mut blocking) = with_worker("block", 1);
         let mut ticks = engine.worker("t", 2);
         let block = client.once("block", at(Duration::ZERO)).lane("a").create().await.unwrap();
         let Created::Created(block) = block else { panic!("{block:?}") };
@@ -575,41 +441,23 @@ fn a_schedule_changes_only_from_what_is_expected() {
 }
 
 #[test]
-fn a_schedule_that_cannot_be_read_stops_no_other() {
+fn what_takes_the_times_of_a_schedule_that_cannot_be_read_is_refused() {
     run(async {
         let mut store = memory();
         let now = store.now().unwrap();
         let rule = Rule::from_text("at dawn", "as ever");
         let strange = ScheduleRow::new(ScheduleId::new(now), "strange", "t", rule, Some(now));
-        let change =
-            |expect, row| Change { expect, row, name: "strange", withdraw: None, skipped: &[] };
-        store.change(&change(None, Some(&strange))).unwrap();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut ticks = engine.worker("t", 1);
-        client.every("t", Schedule::every(MOMENT)).upsert().await.unwrap();
-        assert_eq!(ticks.next().await.unwrap().name(), Some("t"));
-        while engine.stats().not_understood == 0 {
-            tourbillon::sleep(MOMENT).await;
-        }
-
-        // Nobody knows its times.
-        let refused = [
-            client.run_now("strange").await.map(drop),
-            client.upcoming("strange", 1).await.map(drop),
-        ];
-        for error in refused.map(Result::unwrap_err) {
+        assert_eq!(store.create_schedules(&[strange]).unwrap(), [true]);
+        let client = Client::new(Box::new(store)).unwrap();
+        let run_now = client.run_now("strange").await.map(drop);
+        let upcoming = client.upcoming("strange", 1).await.map(drop);
+        client.disable("strange").await.unwrap();
+        let enable = client.enable("strange").await.map(drop);
+        for error in [run_now, upcoming, enable].map(Result::unwrap_err) {
             assert_eq!(error.kind(), StoreErrorKind::Invalid);
             let why = "the schedule `strange` cannot be read: `at dawn` is not a schedule";
             assert!(error.to_string().ends_with(why), "{error}");
         }
-        // To stop it takes no times.
-        let disabled = client.disable("strange").await.unwrap();
-        assert_eq!(disabled, ScheduleUpdate::Done { running: Vec::new() });
-        assert!(client.enable("strange").await.is_err());
-        let removed = client.remove("strange").await.unwrap();
-        assert_eq!(removed, ScheduleUpdate::Done { running: Vec::new() });
-        engine.stop().await;
     });
 }
 
@@ -632,29 +480,6 @@ fn a_schedule_of_another_kind_leaves_nothing_of_the_old_one() {
         assert_eq!(every("new").await.unwrap(), Upsert::Changed { claimed: Vec::new() });
         ticks.next().await.unwrap().complete().await.unwrap();
         ticks.next().await.unwrap().complete().await.unwrap();
-    });
-}
-
-#[test]
-fn queued_occurrences_run_one_after_the_other() {
-    run(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut ticks = engine.worker("t", 9);
-        let overlap = Overlap::Queue { at_most: 100 };
-        let schedule = Schedule::every(Duration::from_millis(10));
-        client.every("t", schedule).overlap(overlap).upsert().await.unwrap();
-        let mut last = None;
-        for _ in 0..5 {
-            let fire = ticks.next().await.unwrap();
-            tourbillon::sleep(MOMENT).await;
-            let all = client.timers(TimerQuery::new()).await.unwrap();
-            assert_eq!(all.iter().filter(|timer| timer.running.is_some()).count(), 1);
-            assert!(last < Some(fire.scheduled_for()));
-            last = Some(fire.scheduled_for());
-            fire.complete().await.unwrap();
-        }
     });
 }
 
@@ -684,10 +509,7 @@ fn a_node_that_is_dropped_leaves_its_timers_to_others() {
 #[test]
 fn a_stopped_engine_waits_for_what_handlers_have() {
     run(async {
-        let store = memory();
-        let engine = start(&store);
-        let client = engine.client().unwrap();
-        let mut mails = engine.worker("mail", 2);
+        let (engine, client, mut mails) = with_worker("mail", 2);
         for _ in 0..2 {
             client.once("mail", at(Duration::ZERO)).create().await.unwrap();
         }
