@@ -8,14 +8,14 @@ use pollster::block_on;
 use tokio_postgres::{IsolationLevel, Transaction};
 use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{
-    End, Finished, How, NewTimer, Postgres, RecordQuery, Store, TimerQuery, TimerUpdate,
+    Finished, NewTimer, Postgres, RecordQuery, Store, TimerQuery, TimerUpdate,
 };
 #[cfg(any(feature = "sqlx-0_8", feature = "sqlx-0_9"))]
 use tourbillon_durable::{Created, Engine};
 use tourbillon_durable::{Lease, Outcome, Reason, StoreErrorKind, Time, TimerId};
 
 use crate::cluster::Database;
-use crate::{LONG, join, timer};
+use crate::{LONG, first_done, join, timer};
 
 /// A timer that is due, with the name of a bill.
 fn named(store: &mut dyn Store) -> NewTimer {
@@ -54,9 +54,7 @@ fn claim(store: &mut Postgres, lease: Lease, timers: &[TimerId]) -> Vec<TimerId>
 }
 
 fn finish(store: &mut Postgres, lease: Lease, timer: TimerId) {
-    let how = How::Done(Outcome::Succeeded, None, String::new());
-    let end = End { timer, attempt: 1, how };
-    assert_eq!(store.finish(lease, &[end]).unwrap(), [Finished::Accepted]);
+    assert_eq!(store.finish(lease, &first_done(timer)).unwrap(), [Finished::Accepted]);
 }
 
 #[test]

@@ -8,15 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pollster::block_on;
 use tourbillon_durable::store::calls::{Amendment, Batch};
-use tourbillon_durable::store::{
-    End, Finished, How, Inserted, Postgres, Store, TimerQuery, TimerUpdate,
-};
-use tourbillon_durable::{Client, Outcome, StoreErrorKind, TimerId};
+use tourbillon_durable::store::{Finished, Inserted, Postgres, Store, TimerQuery, TimerUpdate};
+use tourbillon_durable::{StoreErrorKind, TimerId};
 
 use crate::cluster::Database;
-use crate::{join, timer};
+use crate::{first_done, join, timer};
 
 /// A link to the server that can swallow bytes, each way, hold them back, or be slow; and that
 /// counts round trips.
@@ -201,42 +198,12 @@ fn a_write_that_is_held_back_is_not_done_after_it_was_repeated() {
     assert_eq!(error.kind(), StoreErrorKind::Uncertain, "{error}");
     assert_eq!(store.insert(from_ref(&timer)).unwrap(), [Inserted::Created]);
     assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
-    let how = How::Done(Outcome::Succeeded, None, String::new());
-    let finished = store.finish(lease, &[End { timer: timer.id, attempt: 1, how }]).unwrap();
-    assert_eq!(finished, [Finished::Accepted]);
+    assert_eq!(store.finish(lease, &first_done(timer.id)).unwrap(), [Finished::Accepted]);
 
     // What arrives now finds nobody. If it did, the timer would be there for a second time.
     proxy.release();
     thread::sleep(Duration::from_millis(300));
     assert_eq!(store.timers(&TimerQuery::new().timer(timer.id)).unwrap(), []);
-}
-
-#[test]
-fn of_calls_whose_answers_are_swallowed_those_behind_the_first_are_not_sent() {
-    let database = Database::new();
-    let (proxy, mut store) = through(&database);
-    let now = store.now().unwrap();
-    let timers: [_; 12] = std::array::from_fn(|_| timer(now));
-    store.insert(&timers).unwrap();
-    let client = Client::new(store.connect().unwrap()).unwrap();
-    proxy.swallow(ANSWERS, true);
-    let hasty = &client.clone().with_deadline(Duration::from_millis(200));
-    let errors = thread::scope(|scope| {
-        let cancel = |id| scope.spawn(move || block_on(hasty.cancel(id)).unwrap_err());
-        let calls = timers.each_ref().map(|timer| cancel(timer.id));
-        calls.map(|call| call.join().unwrap())
-    });
-    proxy.swallow(ANSWERS, false);
-    let (sent, unsent): (Vec<_>, Vec<_>) =
-        errors.iter().partition(|error| error.kind() == StoreErrorKind::Uncertain);
-    assert!(sent.len() < timers.len());
-    for error in &unsent {
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
-        assert!(error.to_string().contains("not sent"), "{error}");
-    }
-    // It is answered after all calls before it. The first may meet the connection that was lost.
-    while block_on(client.now()).is_err() {}
-    assert!(store.timers(&TimerQuery::new()).unwrap().len() >= unsent.len());
 }
 
 const TERMINATE: &str = "
@@ -280,10 +247,8 @@ fn a_claim_leaves_out_what_another_transaction_has_locked() {
     assert_eq!(store.lock_timeouts(), 0);
     // For a second it waits for no lock, nor does an end that goes together with a claim.
     assert_eq!(claim(&mut store), []);
-    let how = How::Done(Outcome::Succeeded, None, String::new());
-    let end = End { timer: ids[1], attempt: 1, how };
-    let (ended, claimed) =
-        store.finish_and_claim(&Batch { lease, ends: &[end], timers: &ids[..1] }).unwrap();
+    let batch = Batch { lease, ends: &first_done(ids[1]), timers: &ids[..1] };
+    let (ended, claimed) = store.finish_and_claim(&batch).unwrap();
     assert_eq!((ended, claimed.timers), (vec![Finished::Accepted], vec![]));
     let timeouts = store.lock_timeouts();
     assert!(timeouts == 0 || begun.elapsed() >= Duration::from_secs(1), "{timeouts} timeouts");

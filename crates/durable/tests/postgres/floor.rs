@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use postgres::Client;
 use tourbillon_durable::store::calls::Scan;
-use tourbillon_durable::store::{End, How, Postgres, Store};
-use tourbillon_durable::{Lease, NodeId, Outcome, Shards, StoreErrorKind, TimerId};
+use tourbillon_durable::store::{End, How, Postgres, Store, conformance};
+use tourbillon_durable::{Lease, NodeId, StoreErrorKind, TimerId};
 
 use crate::cluster::Database;
 use crate::faults::through;
@@ -26,9 +26,7 @@ const TRIES: u32 = 30;
 /// A scan of everything, like a node's every few seconds.
 fn scan(store: &mut Postgres) -> BTreeSet<TimerId> {
     let kinds = KINDS.map(str::to_owned);
-    let (ahead, shards, grace) = (Duration::ZERO, Shards::ALL, Some(LONG));
-    let scan =
-        Scan { ahead, back: None, shards, grace, kinds: &kinds, kind_limit: ALL, pulse: None };
+    let scan = Scan { grace: Some(LONG), ..conformance::scan(&kinds, ALL) };
     for _ in 0..TRIES {
         match store.scan(&scan) {
             Ok(window) => return window.timers.iter().map(|waiting| waiting.id).collect(),
@@ -208,7 +206,7 @@ fn reads_find_what_the_table_has() {
                     0 => How::HandBack,
                     1 => How::Retry(Duration::ZERO, String::new()),
                     2 => How::Retry(LONG, String::new()),
-                    _ => How::Done(Outcome::Succeeded, None, String::new()),
+                    _ => conformance::done(),
                 };
                 let ends = ended.into_iter().enumerate();
                 let ends: Vec<_> =

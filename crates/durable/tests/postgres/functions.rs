@@ -10,7 +10,7 @@ use tourbillon_durable::store::{Inserted, NewTimer, RecordQuery, Store, TimerQue
 use tourbillon_durable::{Lease, Outcome, Retry, StoreErrorKind, Time, TimerId};
 
 use crate::cluster::Database;
-use crate::{join, timer};
+use crate::{running, timer};
 
 const ONCE: &str = "
     SELECT timer::text, created FROM tourbillon.once(
@@ -170,14 +170,6 @@ fn the_function_takes_what_a_client_takes() {
     }
 }
 
-fn running(store: &mut dyn Store) -> (Lease, TimerId) {
-    let timer = timer(store.now().unwrap());
-    let lease = join(store);
-    store.insert(std::slice::from_ref(&timer)).unwrap();
-    assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
-    (lease, timer.id)
-}
-
 /// An attempt that is no longer its node's, and an empty table of bills.
 fn taken_over(store: &mut dyn Store, client: &mut postgres::Client) -> (Lease, TimerId) {
     let (lease, id) = running(store);
@@ -220,17 +212,26 @@ fn an_attempt_completes_by_the_function_once_and_as_by_the_crate() {
 }
 
 #[test]
-fn the_transaction_of_an_attempt_that_was_taken_over_commits_nothing() {
-    let database = Database::new();
-    let (mut store, mut client) = (database.connect(), database.client());
-    let (lease, id) = taken_over(&mut store, &mut client);
-    let mut transaction = client.transaction().unwrap();
-    transaction.execute("INSERT INTO bill VALUES (42)", &[]).unwrap();
-    assert_eq!(complete(&mut transaction, lease, id), Err("TB001".to_owned()));
-    // PostgreSQL makes a rollback of it.
-    transaction.commit().unwrap();
-    assert_eq!(client.query("SELECT FROM bill", &[]).unwrap().len(), 0);
-    assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), 1);
+fn an_attempt_that_was_taken_over_commits_what_was_written_before_a_savepoint_and_no_more() {
+    for has_savepoint in [false, true] {
+        let database = Database::new();
+        let (mut store, mut client) = (database.connect(), database.client());
+        let (lease, id) = taken_over(&mut store, &mut client);
+        let mut transaction = client.transaction().unwrap();
+        transaction.execute("INSERT INTO bill VALUES (42)", &[]).unwrap();
+        if has_savepoint {
+            let mut savepoint = transaction.transaction().unwrap();
+            assert_eq!(complete(&mut savepoint, lease, id), Err("TB001".to_owned()));
+            savepoint.rollback().unwrap();
+        } else {
+            assert_eq!(complete(&mut transaction, lease, id), Err("TB001".to_owned()));
+        }
+        // PostgreSQL makes a rollback of it, unless that was rolled back.
+        transaction.commit().unwrap();
+        let written = client.query("SELECT FROM bill", &[]).unwrap().len();
+        assert_eq!(written, usize::from(has_savepoint));
+        assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), 1);
+    }
 }
 
 #[test]
@@ -316,18 +317,4 @@ fn what_no_row_can_have_is_refused_as_invalid() {
         let refused = client.batch_execute(&format!("SELECT tourbillon.{call}")).unwrap_err();
         assert_eq!(refused.code().unwrap().code(), code, "{call}");
     }
-}
-
-#[test]
-fn what_was_written_before_a_savepoint_can_be_committed() {
-    let database = Database::new();
-    let (mut store, mut client) = (database.connect(), database.client());
-    let (lease, id) = taken_over(&mut store, &mut client);
-    let mut transaction = client.transaction().unwrap();
-    transaction.execute("INSERT INTO bill VALUES (42)", &[]).unwrap();
-    let mut savepoint = transaction.transaction().unwrap();
-    assert_eq!(complete(&mut savepoint, lease, id), Err("TB001".to_owned()));
-    savepoint.rollback().unwrap();
-    transaction.commit().unwrap();
-    assert_eq!(client.query("SELECT FROM bill", &[]).unwrap().len(), 1);
 }

@@ -27,8 +27,8 @@ mod trips;
 use std::time::Duration;
 
 use cluster::Schema;
-use tourbillon_durable::store::conformance::Rig;
-use tourbillon_durable::store::{NewTimer, Store};
+use tourbillon_durable::store::conformance::{Rig, done};
+use tourbillon_durable::store::{End, NewTimer, Store};
 use tourbillon_durable::{Lease, NodeId, Time, TimerId};
 
 impl Rig for Schema {
@@ -55,6 +55,20 @@ fn timer(due: Time) -> NewTimer {
     let mut timer = NewTimer::new(TimerId::new(due), "mail", due);
     timer.payload = b"to whom it may concern".to_vec();
     timer
+}
+
+/// A timer that runs, and the lease that it runs under.
+fn running(store: &mut dyn Store) -> (Lease, TimerId) {
+    let timer = timer(store.now().unwrap());
+    let lease = join(store);
+    store.insert(std::slice::from_ref(&timer)).unwrap();
+    assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
+    (lease, timer.id)
+}
+
+/// The success of a timer's first attempt.
+fn first_done(timer: TimerId) -> [End; 1] {
+    [End { timer, attempt: 1, how: done() }]
 }
 
 fn join(store: &mut dyn Store) -> Lease {

@@ -11,7 +11,7 @@ use tourbillon_durable::store::calls::{
 };
 use tourbillon_durable::store::{
     End, How, NewTimer, OverviewOf, Postgres, RecordQuery, ScheduleQuery, ScheduleRow, Search,
-    State, Store, TallyOf, TimerQuery, TimerUpdate,
+    State, Store, TallyOf, TimerQuery, TimerUpdate, conformance,
 };
 use tourbillon_durable::{
     Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, Time, TimerId,
@@ -169,8 +169,7 @@ fn scan(
     kind_limit: u32,
 ) -> Vec<TimerId> {
     let kinds = ["mail".to_owned()];
-    let (shards, grace) = (Shards::ALL, None);
-    let scan = Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit, pulse: None };
+    let scan = Scan { ahead, back, ..conformance::scan(&kinds, kind_limit) };
     let found = store.scan(&scan).unwrap();
     found.timers.iter().map(|waiting| waiting.id).collect()
 }
@@ -179,8 +178,8 @@ fn scan(
 fn pulse(store: &mut Postgres, lease: Lease) -> Pulsed {
     let (shards, ahead, asks_for_work) = (Shards::ALL, Duration::ZERO, true);
     let pulse = Some(Pulse { lease, span: LONG, shards, ahead, asks_for_work });
-    let (back, grace, kinds) = (Some(Duration::from_millis(1)), None, ["none".to_owned()]);
-    let scan = Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit: 9, pulse };
+    let (back, kinds) = (Some(Duration::from_millis(1)), ["none".to_owned()]);
+    let scan = Scan { back, pulse, ..conformance::scan(&kinds, 9) };
     store.scan(&scan).unwrap().pulsed.unwrap()
 }
 
@@ -200,14 +199,9 @@ fn a_scan_reads_what_it_returns() {
     assert_eq!((reads.by_none, reads.by_due, reads.by_kind, reads.by_id), (0, 0, 10, 0));
 
     // Nobody asks for the backlog.
-    let (reads, found) = large.count(|store, _| {
-        let (ahead, back, shards, grace) = (LONG, None, Shards::ALL, None);
-        let kinds = ["later".to_owned(), "none".to_owned()];
-        store
-            .scan(&Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit: 10, pulse: None })
-            .unwrap()
-            .timers
-    });
+    let kinds = ["later".to_owned(), "none".to_owned()];
+    let nothing = Scan { ahead: LONG, ..conformance::scan(&kinds, 10) };
+    let (reads, found) = large.count(|store, _| store.scan(&nothing).unwrap().timers);
     assert_eq!(found, []);
     assert_eq!((reads.by_none, reads.by_due, reads.by_id), (0, 0, 0));
     assert!(reads.by_kind <= 2, "{reads:?}");
@@ -230,9 +224,7 @@ fn a_scan_of_many_kinds_reads_what_it_returns() {
         large.client.batch_execute(statement).unwrap();
     }
     let kinds: Vec<String> = (0..KINDS).map(|n| format!("kind {n}")).collect();
-    let (back, shards, grace) = (None, Shards::ALL, None);
-    let scan =
-        Scan { ahead: LONG, back, shards, grace, kinds: &kinds, kind_limit: 100, pulse: None };
+    let scan = Scan { ahead: LONG, ..conformance::scan(&kinds, 100) };
     let (reads, window) = large.count(|store, _| store.scan(&scan).unwrap());
     assert_eq!(window.timers.len() as i64, KINDS * 100);
     assert!(window.timers.is_sorted());
@@ -294,7 +286,7 @@ fn everything(store: &mut Postgres, name: &str) {
     scan(store, Duration::ZERO, Some(Duration::from_millis(1)), 9);
     scan(store, Duration::ZERO, None, 9);
     let [first, retried, third, fourth, fifth] = timers.map(|timer| timer.id);
-    let done = || How::Done(Outcome::Succeeded, None, String::new());
+    let done = conformance::done;
     let end = |timer, how| [End { timer, attempt: 1, how }];
     store.claim(lease, &[first]).unwrap();
     store
@@ -325,16 +317,9 @@ fn everything(store: &mut Postgres, name: &str) {
         outcome: Outcome::Skipped,
         reason: Reason::Missed,
     };
-    let advance = Advance {
-        schedule: row.id,
-        version: 1,
-        from: now,
-        next: Some(now + LONG),
-        wall: None,
-        timers: &timers,
-        skipped: &[skip(2)],
-        only_idle: true,
-    };
+    let skipped = [skip(2)];
+    let advance = conformance::advance(&row, now + LONG);
+    let advance = Advance { timers: &timers, skipped: &skipped, only_idle: true, ..advance };
     assert_eq!(store.advance(&advance).unwrap(), Advanced::Done);
     let extra = occurrence(4, now);
     let occurrence = NewOccurrence { timer: &extra, version: 1, queue: Some(2) };
@@ -788,18 +773,10 @@ fn a_batch_of_advances_reads_what_it_names() {
     let all: Vec<Advance<'_>> = rows
         .iter()
         .zip(&timers)
-        .map(|(row, timers)| {
-            let (schedule, from, next) = (row.id, at, Some(at + LONG));
-            Advance {
-                schedule,
-                version: 1,
-                from,
-                next,
-                wall: None,
-                timers,
-                skipped: &[],
-                only_idle: true,
-            }
+        .map(|(row, timers)| Advance {
+            timers,
+            only_idle: true,
+            ..conformance::advance(row, at + LONG)
         })
         .collect();
     assert_eq!(store.advance_batch(&all[..1]).unwrap(), [Advanced::Stale]);

@@ -6,16 +6,12 @@ use std::time::Duration;
 
 use pollster::block_on;
 use tourbillon_durable::store::calls::{Amendment, ManualRun, NewOccurrence, Reschedule};
-use tourbillon_durable::store::{
-    End, Finished, How, Inserted, RecordQuery, TimerQuery, TimerUpdate,
-};
+use tourbillon_durable::store::{Finished, Inserted, RecordQuery, TimerQuery, TimerUpdate};
 use tourbillon_durable::store::{NewTimer, Postgres, Store};
-use tourbillon_durable::{
-    Backfilled, Client, Lease, Outcome, Schedule, StoreError, StoreErrorKind,
-};
+use tourbillon_durable::{Backfilled, Client, Lease, Schedule, StoreError, StoreErrorKind};
 
 use crate::replica::Pair;
-use crate::{join, timer};
+use crate::{first_done, join, timer};
 
 /// Number of times that a call is repeated while the standby is away.
 const REPEATS: usize = 2;
@@ -102,9 +98,7 @@ impl Scene {
                 inserted == [Inserted::Created] || inserted == [Inserted::Exists(timer.id)]
             }
             Wish::Complete => {
-                let how = How::Done(Outcome::Succeeded, None, String::new());
-                let end = End { timer: timer.id, attempt: 1, how };
-                store.finish(self.lease, &[end])? == [Finished::Accepted]
+                store.finish(self.lease, &first_done(timer.id))? == [Finished::Accepted]
             }
             Wish::Cancel => {
                 matches!(store.cancel(timer.id)?, TimerUpdate::Done | TimerUpdate::Gone)

@@ -6,9 +6,7 @@ use postgres::fallible_iterator::FallibleIterator as _;
 use sqlx_0_8 as sqlx;
 use sqlx_0_8::postgres::{PgPool, PgPoolOptions};
 use tourbillon_durable::store::{Memory, Postgres, RecordQuery, Store, TimerQuery};
-use tourbillon_durable::{
-    Client, CompleteError, Created, Engine, Fire, Outcome, StoreErrorKind, TimerId, Worker,
-};
+use tourbillon_durable::{Client, CompleteError, Created, Engine, Fire, StoreErrorKind, Worker};
 
 use crate::LONG;
 use crate::cluster::Database;
@@ -113,13 +111,18 @@ fn a_timer_is_there_if_the_transaction_commits() {
 }
 
 #[test]
-fn a_timer_that_no_store_takes_leaves_the_transaction_as_it_was() {
+fn what_no_store_takes_and_what_has_no_schema_leave_the_transaction_as_it_was() {
     let database = Database::new();
     let client = Client::new(Box::new(database.connect())).unwrap();
+    let memory = Memory::new(&tourbillon::Timer::global());
+    let without_schema = Client::new(Box::new(memory)).unwrap();
     run(&database, async |pool| {
         let mut transaction = pool.begin().await.unwrap();
-        let refused = client.once("", SystemTime::now()).create_in(&mut transaction).await;
-        assert_eq!(refused.unwrap_err().kind(), StoreErrorKind::Invalid);
+        let now = SystemTime::now();
+        for once in [client.once("", now), without_schema.once("mail", now)] {
+            let refused = once.create_in(&mut transaction).await;
+            assert_eq!(refused.unwrap_err().kind(), StoreErrorKind::Invalid);
+        }
         bill(&mut transaction, 1).await;
         transaction.commit().await.unwrap();
     });
@@ -164,20 +167,6 @@ fn a_transaction_writes_the_schema_of_the_client_and_the_engine() {
         transaction.commit().await.unwrap();
         fire.committed();
         assert_eq!(client.records(RecordQuery::new()).await.unwrap().len(), 1);
-    });
-}
-
-#[test]
-fn a_client_without_a_schema_writes_in_no_transaction() {
-    let database = Database::new();
-    let memory = Memory::new(&tourbillon::Timer::global());
-    let client = Client::new(Box::new(memory)).unwrap();
-    run(&database, async |pool| {
-        let mut transaction = pool.begin().await.unwrap();
-        let refused = client.once("mail", SystemTime::now()).create_in(&mut transaction).await;
-        assert_eq!(refused.unwrap_err().kind(), StoreErrorKind::Invalid);
-        bill(&mut transaction, 1).await;
-        transaction.commit().await.unwrap();
     });
 }
 
@@ -287,31 +276,6 @@ fn start_slow(database: &Database) -> Engine {
 }
 
 #[test]
-fn after_its_lease_an_attempt_cannot_complete_and_its_transaction_has_no_effect() {
-    let database = Database::new();
-    let mut store = database.connect();
-    let (_engine, client, mut fires) = with_worker(start_slow(&database), "bill.remind");
-    run(&database, async |pool| {
-        let fire = attempt(&pool, &client, &mut fires).await;
-        bury(&database, &mut store);
-        assert_eq!(store.held(fire.fence().lease, None).unwrap().timers, []);
-
-        let mut transaction = pool.begin().await.unwrap();
-        remind(&mut transaction, &fire).await;
-        let late = fire.complete_in(&mut transaction).await;
-        assert!(matches!(late, Err(CompleteError::Fenced)), "{late:?}");
-        let refused = sqlx::query("SELECT 1").execute(&mut *transaction).await;
-        let code = refused.unwrap_err().into_database_error().unwrap().code().unwrap().into_owned();
-        assert_eq!(code, "25P02");
-        transaction.commit().await.unwrap();
-        drop(fire);
-    });
-    assert_eq!(reminders(&database), [(1, 0)]);
-    assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), 1);
-    assert_eq!(store.records(&RecordQuery::new()).unwrap(), []);
-}
-
-#[test]
 fn no_other_attempt_starts_while_a_transaction_that_completes_one_is_open() {
     let database = Database::new();
     let mut store = database.connect();
@@ -327,102 +291,6 @@ fn no_other_attempt_starts_while_a_transaction_that_completes_one_is_open() {
     assert_eq!(reminders(&database), [(1, 1)]);
     assert_eq!(store.timers(&TimerQuery::new()).unwrap(), []);
     assert_eq!(store.records(&RecordQuery::new()).unwrap().len(), 1);
-}
-
-/// Point of a transaction at which something goes wrong: the connection is killed at the first
-/// three, and the answer to the commit is lost at the last. Any other number is none.
-const LOST: u8 = 3;
-
-type Failed = Box<dyn std::error::Error>;
-
-/// Makes the server end its process of this connection, if `point` was drawn.
-async fn strike(
-    transaction: &mut sqlx::Transaction<'_, sqlx::Postgres>,
-    point: u8,
-    drawn: u8,
-) -> Result<(), Failed> {
-    if point == drawn {
-        let sql = "SELECT pg_terminate_backend(pg_backend_pid())";
-        sqlx::query(sql).execute(&mut **transaction).await.unwrap_err();
-        return Err("the connection was killed".into());
-    }
-    Ok(())
-}
-
-/// Makes a bill and its reminder in one transaction. Each third is rolled back.
-async fn make(pool: &PgPool, client: &Client, number: u8, drawn: u8) -> Result<(), Failed> {
-    let mut transaction = pool.begin().await?;
-    strike(&mut transaction, 0, drawn).await?;
-    let sql = "INSERT INTO bill (number) VALUES ($1) ON CONFLICT DO NOTHING";
-    sqlx::query(sql).bind(i32::from(number)).execute(&mut *transaction).await?;
-    strike(&mut transaction, 1, drawn).await?;
-    let id = TimerId::from_bits(number.into());
-    let once = client.once("bill.remind", SystemTime::now()).id(id).payload(number.to_string());
-    let made = once.create_in(&mut transaction).await?;
-    strike(&mut transaction, 2, drawn).await?;
-    if number % 3 == 0 {
-        return Ok(transaction.rollback().await?);
-    }
-    transaction.commit().await?;
-    if drawn == LOST {
-        return Err("the answer was lost".into());
-    }
-    made.committed();
-    Ok(())
-}
-
-/// Counts a reminder and ends its attempt, in one transaction.
-async fn end(pool: &PgPool, fire: &Fire, drawn: u8) -> Result<(), Failed> {
-    let mut transaction = pool.begin().await?;
-    strike(&mut transaction, 0, drawn).await?;
-    remind(&mut transaction, fire).await;
-    strike(&mut transaction, 1, drawn).await?;
-    fire.complete_in(&mut transaction).await?;
-    strike(&mut transaction, 2, drawn).await?;
-    transaction.commit().await?;
-    if drawn == LOST { Err("the answer was lost".into()) } else { Ok(()) }
-}
-
-fn is_fenced(error: &Failed) -> bool {
-    matches!(error.downcast_ref(), Some(CompleteError::Fenced))
-}
-
-/// Sixty bills, twenty of them rolled back. Transactions are cut at any point, their commits
-/// included, and repeated, by the same attempt or by the next.
-#[test]
-fn each_bill_is_reminded_of_once_whatever_becomes_of_its_transactions() {
-    let database = Database::new();
-    let engine = start(&database);
-    let client = engine.client().unwrap();
-    let mut fires = engine.worker("bill.remind", 8);
-    let mut store = database.connect();
-    let mut random = fastrand::Rng::with_seed(7);
-    run(&database, async |pool| {
-        for number in 1..=60 {
-            while make(&pool, &client, number, random.u8(..7)).await.is_err() {}
-        }
-        while store.records(&RecordQuery::new()).unwrap().len() < 40 {
-            let fire = fires.next().await.unwrap();
-            loop {
-                match end(&pool, &fire, random.u8(..7)).await {
-                    Ok(()) => break fire.committed(),
-                    Err(error) if is_fenced(&error) || random.bool() => break,
-                    Err(_) => {}
-                }
-            }
-        }
-    });
-    pollster::block_on(engine.stop());
-    let kept: Vec<u8> = (1..=60).filter(|number| number % 3 != 0).collect();
-    let expected: Vec<_> = kept.iter().map(|number| (i32::from(*number), 1)).collect();
-    assert_eq!(reminders(&database), expected);
-    assert_eq!(store.timers(&TimerQuery::new()).unwrap(), []);
-    let mut records = store.records(&RecordQuery::new()).unwrap();
-    records.sort_by_key(|record| record.timer);
-    let ended: Vec<_> = records.iter().map(|record| (record.timer, record.outcome)).collect();
-    let expected = kept.into_iter().map(|number| TimerId::from_bits(number.into()));
-    let expected: Vec<_> = expected.map(|timer| (timer, Outcome::Succeeded)).collect();
-    assert_eq!(ended, expected);
 }
 
 /// Does not run: the futures go to executors of several threads.

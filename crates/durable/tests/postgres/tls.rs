@@ -70,20 +70,13 @@ fn it_is_asked_for_by_pairs_too() {
 }
 
 #[test]
-fn without_roots_whoever_answers_is_taken() {
+fn without_roots_whoever_answers_is_taken_and_encrypted_unless_disabled() {
     let database = Database::new();
-    for parameters in ["", "sslmode=prefer", "sslmode=require"] {
+    for parameters in ["", "sslmode=prefer", "sslmode=require", "sslmode=disable"] {
         let host = database.server().to_string();
         let _store = connect(&database, &host, parameters).unwrap();
-        assert!(is_encrypted(&database), "{parameters}");
+        assert_eq!(is_encrypted(&database), parameters != "sslmode=disable", "{parameters}");
     }
-}
-
-#[test]
-fn disabled_is_not_encrypted() {
-    let database = Database::new();
-    let _store = connect(&database, &localhost(&database), "sslmode=disable").unwrap();
-    assert!(!is_encrypted(&database));
 }
 
 /// Refused because of the certificate.

@@ -9,7 +9,7 @@ use tokio_postgres::Transaction;
 use tourbillon_durable::store::calls::{Batch, Change, Changed};
 use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{
-    End, Finished, How, Inserted, NewTimer, RecordQuery, ScheduleRow, Store, TimerQuery,
+    Finished, Inserted, NewTimer, RecordQuery, ScheduleRow, Store, TimerQuery,
 };
 use tourbillon_durable::{
     Client, Created, Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, ScheduleUpdate,
@@ -17,22 +17,10 @@ use tourbillon_durable::{
 };
 
 use crate::cluster::Database;
-use crate::{LONG, join, timer};
+use crate::{LONG, first_done, join, running, timer};
 
 /// Table that the tests write beside the store's own.
 const BILL: &str = "CREATE TABLE bill (number integer)";
-
-fn done(timer: TimerId) -> [End; 1] {
-    [End { timer, attempt: 1, how: How::Done(Outcome::Succeeded, None, String::new()) }]
-}
-
-fn running(store: &mut dyn Store) -> (Lease, TimerId) {
-    let timer = timer(store.now().unwrap());
-    let lease = join(store);
-    store.insert(from_ref(&timer)).unwrap();
-    assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
-    (lease, timer.id)
-}
 
 fn timers(store: &mut dyn Store) -> usize {
     store.timers(&TimerQuery::new()).unwrap().len()
@@ -55,7 +43,7 @@ fn end(transaction: Transaction<'_>, commits: bool) {
 
 /// Ends an attempt as done.
 fn finish(transaction: &Transaction<'_>, lease: Lease, timer: TimerId) -> Finished {
-    block_on(Tables::default().finish(transaction, lease, &done(timer))).unwrap()[0]
+    block_on(Tables::default().finish(transaction, lease, &first_done(timer))).unwrap()[0]
 }
 
 #[test]
@@ -92,7 +80,7 @@ fn a_transaction_that_is_repeated_after_its_timer_is_over_makes_no_second_one() 
     assert_eq!(within(), Inserted::Created);
     let lease = join(&mut store);
     assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
-    assert_eq!(store.finish(lease, &done(timer.id)).unwrap(), [Finished::Accepted]);
+    assert_eq!(store.finish(lease, &first_done(timer.id)).unwrap(), [Finished::Accepted]);
     assert_eq!(within(), Inserted::Exists(timer.id));
     assert_eq!(timers(&mut store), 0);
 }
@@ -135,11 +123,11 @@ fn a_timer_whose_id_was_recorded_before_goes_with_its_end() {
     for together in [false, true] {
         let (lease, id) = running(&mut store);
         client.batch_execute("CREATE TEMP TABLE kept AS TABLE tourbillon.timer").unwrap();
-        assert_eq!(store.finish(lease, &done(id)).unwrap(), [Finished::Accepted]);
+        assert_eq!(store.finish(lease, &first_done(id)).unwrap(), [Finished::Accepted]);
         let again = "UPDATE kept SET attempt = 2; INSERT INTO tourbillon.timer TABLE kept;
             DROP TABLE kept";
         client.batch_execute(again).unwrap();
-        let [mut end] = done(id);
+        let [mut end] = first_done(id);
         end.attempt = 2;
         let finished = match together {
             true => {
@@ -214,10 +202,9 @@ fn a_change_records_what_was_made_while_it_waited_for_its_schedule() {
     let now = store.now().unwrap();
     let rule = Ok(Rule::new(Schedule::every(LONG), Policies::default()));
     let row = ScheduleRow::new(ScheduleId::new(now), "report", "mail", rule, None);
-    let new =
-        Change { name: "report", expect: None, row: Some(&row), withdraw: None, skipped: &[] };
-    store.change(&new).unwrap();
-    let removal = Change { expect: Some(1), row: None, withdraw: Some(Reason::Removed), ..new };
+    assert_eq!(store.create_schedules(&[row]).unwrap(), [true]);
+    let (name, expect, withdraw) = ("report", Some(1), Some(Reason::Removed));
+    let removal = Change { name, expect, row: None, withdraw, skipped: &[] };
     let id = TimerId::new(now);
     let (mut other, mut observer) = (database.client(), database.client());
     loop {
@@ -271,17 +258,6 @@ fn all_records_are_pruned() {
     database.client().batch_execute(fill).unwrap();
     let now = block_on(client.now()).unwrap();
     assert_eq!(block_on(client.prune(now)).unwrap(), 5_001);
-}
-
-#[test]
-fn an_attempt_that_was_taken_over_is_fenced_in_the_callers_transaction() {
-    let database = Database::new();
-    let mut store = database.connect();
-    let (lease, id) = running(&mut store);
-    store.leave(lease).unwrap();
-    let mut client = database.async_client();
-    let transaction = block_on(client.transaction()).unwrap();
-    assert_eq!(finish(&transaction, lease, id), Finished::Fenced);
 }
 
 /// Does not run: the futures go to executors of several threads.

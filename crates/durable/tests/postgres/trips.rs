@@ -5,11 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use pollster::block_on;
-use tourbillon_durable::store::calls::{
-    Advance, Advanced, Change, Changed, Pulse, Scan, Skip, UpcomingQuery,
-};
+use tourbillon_durable::store::calls::{Advance, Advanced, Pulse, Scan, Skip, UpcomingQuery};
 use tourbillon_durable::store::{
-    Inserted, NewTimer, Postgres, RecordQuery, ScheduleRow, Store, TimerQuery,
+    Inserted, NewTimer, Postgres, RecordQuery, ScheduleRow, Store, TimerQuery, conformance,
 };
 use tourbillon_durable::{
     Client, Created, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, StoreErrorKind,
@@ -28,17 +26,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Makes so many schedules, whose occurrences are due from `at` on.
 fn schedules(store: &mut Postgres, count: usize, at: Time) -> Vec<ScheduleRow> {
-    let make = |number: usize| {
+    let row = |number: usize| {
         let rule = Ok(Rule::new(Schedule::every(SECOND), Policies::default()));
         let name = format!("schedule {number}");
-        let row = ScheduleRow::new(ScheduleId::new(at), name, "mail", rule, Some(at));
-        let change =
-            Change { name: &row.name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
-        let made = store.change(&change).unwrap();
-        assert_eq!(made, Changed::Done { claimed: Vec::new() });
-        row
+        ScheduleRow::new(ScheduleId::new(at), name, "mail", rule, Some(at))
     };
-    (0..count).map(make).collect()
+    let rows: Vec<_> = (0..count).map(row).collect();
+    assert!(store.create_schedules(&rows).unwrap().iter().all(|made| *made));
+    rows
 }
 
 /// Rows that an advance by two seconds writes: an occurrence, and a skipped one.
@@ -62,9 +57,8 @@ impl Rows {
 
     fn advances(&self) -> Vec<Advance<'_>> {
         let rows = self.0.iter().map(|(row, timers, skipped)| {
-            let (schedule, from) = (row.id, row.next.unwrap());
-            let (version, next, only_idle) = (1, Some(from + SECOND * 2), false);
-            Advance { schedule, version, from, next, wall: None, timers, skipped, only_idle }
+            let advance = conformance::advance(row, row.next.unwrap() + SECOND * 2);
+            Advance { timers, skipped, ..advance }
         });
         rows.collect()
     }
@@ -101,8 +95,8 @@ fn the_scans_of_an_idle_node_take_one_round_trip_each_with_its_beat_and_its_look
     let (proxy, mut store) = through(&database);
     let lease = join(&mut store);
     let kinds = ["mail".to_owned()];
-    let (ahead, shards, grace) = (SECOND, Shards::ALL, Some(SECOND));
-    let all = Scan { ahead, back: None, shards, grace, kinds: &kinds, kind_limit: 9, pulse: None };
+    let (ahead, shards) = (SECOND, Shards::ALL);
+    let all = Scan { ahead, grace: Some(SECOND), ..conformance::scan(&kinds, 9) };
     let pulse = Some(Pulse { lease, span: LONG, shards, ahead, asks_for_work: true });
     let recent = Scan { back: Some(SECOND * 3), pulse, ..all };
     // The first walks through everything, in parts.

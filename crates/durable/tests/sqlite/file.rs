@@ -4,10 +4,12 @@ use std::slice::from_ref;
 use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use tourbillon_durable::store::calls::{Advance, Advanced, UpcomingQuery};
+use tourbillon_durable::store::calls::{Advanced, UpcomingQuery};
+use tourbillon_durable::store::conformance::{advance, done};
 use tourbillon_durable::store::sqlite::{cancel, finish, insert, reschedule};
 use tourbillon_durable::store::{
-    End, Finished, How, Inserted, NewTimer, RecordQuery, Sqlite, Store, TimerQuery, TimerUpdate,
+    End, Finished, Inserted, NewTimer, RecordQuery, ScheduleRow, Sqlite, Store, TimerQuery,
+    TimerUpdate,
 };
 use tourbillon_durable::{Client, Lease, NodeId, Outcome, Schedule, StoreErrorKind, TimerId};
 
@@ -66,16 +68,8 @@ fn a_batch_of_advances_is_made_as_a_whole_or_not_at_all() {
         upcoming.into_iter().map(|(row, _)| row).collect::<Vec<_>>()
     };
     let before = rows(&mut store);
-    let advances: Vec<_> = before
-        .iter()
-        .map(|row| {
-            let (from, next) = (row.next.unwrap(), row.next.map(|next| next + LONG));
-            let (schedule, version) = (row.id, row.version);
-            let (timers, skipped) = (&[], &[]);
-            let wall = None;
-            Advance { schedule, version, from, next, wall, timers, skipped, only_idle: false }
-        })
-        .collect();
+    let moved = |row: &ScheduleRow| advance(row, row.next.unwrap() + LONG);
+    let advances: Vec<_> = before.iter().map(moved).collect();
     let db = Connection::open(folder.file()).unwrap();
     db.execute_batch(&format!(
         "CREATE TRIGGER refusal BEFORE UPDATE OF next ON tourbillon_schedule
@@ -200,8 +194,7 @@ fn an_attempt_ends_with_the_callers_transaction_or_not_at_all() {
     store.insert(from_ref(&timer)).unwrap();
     let lease = store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease;
     assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
-    let how = How::Done(Outcome::Succeeded, None, String::new());
-    let ends = [End { timer: timer.id, attempt: 1, how }];
+    let ends = [End { timer: timer.id, attempt: 1, how: done() }];
 
     let transaction = own.transaction().unwrap();
     assert_eq!(finish(&transaction, lease, &ends).unwrap(), [Finished::Accepted]);
@@ -238,10 +231,7 @@ fn a_timer_that_was_recorded_before_has_no_second_record() {
     let both = TimerQuery::new();
     assert_eq!(store.claim(lease, &[first.id, second.id]).unwrap().timers.len(), 2);
     own.execute_batch("CREATE TEMP TABLE kept AS SELECT * FROM tourbillon_timer").unwrap();
-    let end = |timer: &NewTimer, attempt| {
-        let how = How::Done(Outcome::Succeeded, None, String::new());
-        [End { timer: timer.id, attempt, how }]
-    };
+    let end = |timer: &NewTimer, attempt| [End { timer: timer.id, attempt, how: done() }];
     for timer in [&first, &second] {
         assert_eq!(store.finish(lease, &end(timer, 1)).unwrap(), [Finished::Accepted]);
     }
