@@ -16,11 +16,7 @@ pub(crate) const ROLE: &str = "--worker";
 /// Duration of a delivery.
 const DELIVERY: Duration = Duration::from_millis(20);
 
-/// Log of a worker: each line is a word, a name and the number of the attempt. `start` is
-/// said before the work, `done` once the database has taken its end, and `early` never.
-pub(crate) type Log = Vec<String>;
-
-/// Works until its standard input ends.
+/// Works until its standard input ends. Says before each delivery what it starts.
 pub(crate) fn run(store: &str) -> Result<()> {
     // Short, so that the example is: a node that died is found out after a second.
     let builder = Engine::builder()
@@ -48,22 +44,13 @@ pub(crate) fn run(store: &str) -> Result<()> {
 }
 
 async fn deliver(fire: Fire) {
-    let what = format!("{} {}", fire.name().unwrap_or("?"), fire.attempt());
-    say(if fire.claimed() < fire.due() { "early" } else { "start" }, &what);
+    // In one write, as others say something at the same time. The listener may have gone.
+    let line = format!("start {}\n", fire.name().unwrap_or("?"));
+    let _ = io::stdout().lock().write_all(line.as_bytes());
     let is_slow = fire.name() == Some(SLOW) && fire.attempt() == 1;
     sleep(if is_slow { Duration::from_secs(60) } else { DELIVERY }).await;
-    match fire.complete().await {
-        Ok(()) => say("done", &what),
-        // Another attempt decides.
-        Err(error) => say("void", &format!("{what} {error}")),
-    }
-}
-
-/// In one write, as others say something at the same time.
-fn say(word: &str, what: &str) {
-    let line = format!("{word} {what}\n");
-    // The listener may have gone.
-    let _ = io::stdout().lock().write_all(line.as_bytes());
+    // If it does not count, another attempt decides.
+    let _ = fire.complete().await;
 }
 
 /// A worker, in the view of its parent.
@@ -71,7 +58,6 @@ pub(crate) struct Worker {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    log: Log,
 }
 
 impl Worker {
@@ -84,47 +70,37 @@ impl Worker {
         let missing = "the worker has no pipe";
         let input = child.stdin.take().ok_or(missing)?;
         let output = BufReader::new(child.stdout.take().ok_or(missing)?);
-        Ok(Self { child, input, output, log: Log::new() })
+        Ok(Self { child, input, output })
     }
 
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until it has said something that begins so.
-    pub(crate) fn wait_for(&mut self, beginning: &str) -> Result<()> {
-        loop {
-            let mut line = String::new();
-            if self.output.read_line(&mut line)? == 0 {
-                return Err(format!("the worker ended without `{beginning}`").into());
-            }
-            let is_it = line.starts_with(beginning);
-            self.log.push(line.trim_end().to_owned());
-            if is_it {
+    /// Waits until it has said this.
+    pub(crate) fn wait_for(&mut self, what: &str) -> Result<()> {
+        for line in self.output.by_ref().lines() {
+            if line? == what {
                 return Ok(());
             }
         }
+        Err(format!("the worker ended without `{what}`").into())
     }
 
     /// Kills it with SIGKILL, where there is one: nothing of it runs any more.
-    pub(crate) fn kill(mut self) -> Result<Log> {
+    pub(crate) fn kill(mut self) -> Result<()> {
         self.child.kill()?;
-        self.end(false)
+        self.child.wait()?;
+        Ok(())
     }
 
     /// Makes it end in good order.
-    pub(crate) fn stop(self) -> Result<Log> {
-        self.end(true)
-    }
-
-    fn end(self, in_good_order: bool) -> Result<Log> {
-        let Self { mut child, input, output, mut log } = self;
+    pub(crate) fn stop(self) -> Result<()> {
+        let Self { mut child, input, mut output } = self;
         drop(input);
-        for line in output.lines() {
-            log.push(line?);
-        }
+        io::copy(&mut output, &mut io::sink())?;
         match child.wait()? {
-            status if status.success() == in_good_order => Ok(log),
+            status if status.success() => Ok(()),
             status => Err(format!("the worker ended with {status}").into()),
         }
     }
