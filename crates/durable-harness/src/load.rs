@@ -18,7 +18,7 @@ use tourbillon_durable::{
 use crate::Result;
 use crate::canary::{Bug, Marks, Tap};
 use crate::database::Address;
-use crate::log::{Answer, Line, Log, Stamp};
+use crate::log::{Answer, Line, Log, Op, Stamp};
 use crate::node::wait_for_the_end;
 use crate::workload::{FLAKY, QUICK, RETRY, SLOW};
 
@@ -137,13 +137,15 @@ impl Caller {
     /// Calls, and logs it before and after.
     fn call<T>(
         &mut self,
-        invoke: impl FnOnce(u32, u32, Stamp) -> Line,
+        name: &str,
+        op: Op,
         call: impl Future<Output = std::result::Result<T, StoreError>>,
         answer: impl FnOnce(&T) -> (Answer, Vec<TimerId>),
     ) -> (Answer, Option<T>) {
         self.calls += 1;
         let (client, number) = (self.number, self.calls);
-        self.log.write(&invoke(client, number, Stamp::now()));
+        let name = name.to_owned();
+        self.log.write(&Line::Call { client, number, at: Stamp::now(), name, op });
         let done = block_on(call);
         let at = Stamp::now();
         let (answer, running) = match &done {
@@ -174,10 +176,8 @@ impl Caller {
         let scheduled_for = Time::from_micros(now + ahead_us);
         let name = format!("once-{}-{}", self.number, self.calls + 1);
         let create = self.client.once(kind, scheduled_for).name(&name).retry(RETRY).create();
-        let of = name.clone();
-        let invoke =
-            move |client, number, at| Line::Once { client, number, at, name: of, scheduled_for };
-        let (_, made) = self.call(invoke, create, |_| (Answer::Done, Vec::new()));
+        let op = Op::Once(scheduled_for);
+        let (_, made) = self.call(&name, op, create, |_| (Answer::Done, Vec::new()));
         let Some(Created::Created(id)) = made else { return };
         self.meddle(name, id, ahead_us);
     }
@@ -196,8 +196,8 @@ impl Caller {
         match plan {
             Plan::Cancel(name, id) => {
                 let cancel = self.client.clone();
-                let invoke = |client, number, at| Line::Cancel { client, number, at, name };
-                self.call(invoke, cancel.cancel(id), |done| (withdrawn(*done), Vec::new()));
+                let is = |done: &TimerUpdate| (withdrawn(*done), Vec::new());
+                self.call(&name, Op::Cancel, cancel.cancel(id), is);
             }
             Plan::Reschedule(name, id) => self.reschedule(name, id),
             Plan::Upsert(own) => self.upsert(own),
@@ -208,11 +208,9 @@ impl Caller {
     fn reschedule(&mut self, name: String, id: TimerId) {
         let ahead_us = self.random.i64(0..2_000_000);
         let to = Time::from_micros(Time::from(SystemTime::now()).as_micros() + ahead_us);
-        let of = name.clone();
-        let invoke = |client, number, at| Line::Reschedule { client, number, at, name: of, to };
         let client = self.client.clone();
-        let call = client.reschedule(id, to);
-        let (answer, _) = self.call(invoke, call, |done| (withdrawn(*done), Vec::new()));
+        let is = |done: &TimerUpdate| (withdrawn(*done), Vec::new());
+        let (answer, _) = self.call(&name, Op::Reschedule(to), client.reschedule(id, to), is);
         if answer == Answer::Done {
             self.meddle(name, id, ahead_us);
         }
@@ -232,19 +230,17 @@ impl Caller {
         };
         let every = every.overlap(overlap).on_time_within(Duration::from_secs(1)).retry(RETRY);
         let period_us = i64::try_from(own.period.as_micros()).expect("it is short");
-        let name = own.name.clone();
         let slack_us = match own.overlap {
             0 => Some(0),
             1 => Some(period_us / 4),
             _ => None,
         };
-        let invoke =
-            |client, number, at| Line::Every { client, number, at, name, period_us, slack_us };
         let is = |done: &Upsert| match done {
             Upsert::Unchanged | Upsert::Stale => (Answer::Same, Vec::new()),
             Upsert::Created | Upsert::Changed { .. } => (Answer::Done, Vec::new()),
         };
-        let (answer, _) = self.call(invoke, every.upsert(), is);
+        let op = Op::Every(period_us, slack_us);
+        let (answer, _) = self.call(&own.name, op, every.upsert(), is);
         if matches!(answer, Answer::Done | Answer::Same) {
             let after = self.random.i64(1_000_000..6_000_000);
             self.plan(after, Plan::Enable(own, false));
@@ -255,10 +251,9 @@ impl Caller {
     }
 
     fn enable(&mut self, mut own: Own, on: bool) {
-        let (name, of) = (own.name.clone(), own.name.clone());
-        let invoke = |client, number, at| Line::Enable { client, number, at, name, on };
-        let client = self.client.clone();
-        let call = async { if on { client.enable(&of).await } else { client.disable(&of).await } };
+        let (client, name) = (self.client.clone(), &own.name);
+        let call =
+            async { if on { client.enable(name).await } else { client.disable(name).await } };
         let is = |done: &ScheduleUpdate| match done {
             ScheduleUpdate::Done { running } => {
                 (Answer::Done, running.iter().map(|(timer, _)| *timer).collect())
@@ -266,7 +261,7 @@ impl Caller {
             ScheduleUpdate::Unchanged => (Answer::Same, Vec::new()),
             ScheduleUpdate::Gone => (Answer::Gone, Vec::new()),
         };
-        let (answer, _) = self.call(invoke, call, is);
+        let (answer, _) = self.call(name, Op::Enable(on), call, is);
         if !matches!(answer, Answer::Done | Answer::Same) {
             self.plan(100_000, Plan::Enable(own, on));
         } else if on {

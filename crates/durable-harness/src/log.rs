@@ -44,6 +44,23 @@ pub struct Label {
     pub start: u32,
 }
 
+/// Request of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Makes a timer for this time.
+    Once(Time),
+    /// Cancels a timer.
+    Cancel,
+    /// Gives a timer another time.
+    Reschedule(Time),
+    /// Makes a schedule, or gives it another period. Its occurrences are the multiples of that, in
+    /// microseconds. They are due as much later as its policies allow; none if an occurrence may
+    /// wait for others.
+    Every(i64, Option<i64>),
+    /// Enables a schedule, or disables it.
+    Enable(bool),
+}
+
 choices! {
     /// Answer to a client's call.
     Answer {
@@ -218,71 +235,18 @@ lines! {
         /// Offset of its clock from here on, in seconds.
         seconds: i64,
     }
-    /// A client asks for a timer.
-    Once = "once" {
+    /// A client calls. One client changes a timer or a schedule.
+    Call = "call" {
         /// Client.
         client: u32,
         /// Number of the call.
         number: u32,
         /// When it calls.
         at: Stamp,
-        /// The timer's name, which no other has.
+        /// Name of the timer, its alone, or of the schedule.
         name: String,
-        /// The time asked for.
-        scheduled_for: Time,
-    }
-    /// A client cancels a timer.
-    Cancel = "cancel" {
-        /// Client.
-        client: u32,
-        /// Number of the call.
-        number: u32,
-        /// When it calls.
-        at: Stamp,
-        /// The timer's name.
-        name: String,
-    }
-    /// A client gives a timer another time.
-    Reschedule = "reschedule" {
-        /// Client.
-        client: u32,
-        /// Number of the call.
-        number: u32,
-        /// When it calls.
-        at: Stamp,
-        /// The timer's name.
-        name: String,
-        /// The new time.
-        to: Time,
-    }
-    /// A client makes a schedule, or gives it another period. One client changes a schedule.
-    Every = "every" {
-        /// Client.
-        client: u32,
-        /// Number of the call.
-        number: u32,
-        /// When it calls.
-        at: Stamp,
-        /// The schedule's name.
-        name: String,
-        /// Its occurrences are the multiples of this, in microseconds.
-        period_us: i64,
-        /// Greatest distance from the scheduled to the due time, by the schedule's policies, in
-        /// microseconds; none if an occurrence may wait for others.
-        slack_us: Option<i64>,
-    }
-    /// A client enables or disables a schedule.
-    Enable = "enable" {
-        /// Client.
-        client: u32,
-        /// Number of the call.
-        number: u32,
-        /// When it calls.
-        at: Stamp,
-        /// The schedule's name.
-        name: String,
-        /// True to enable it.
-        on: bool,
+        /// Change that it asks for.
+        op: Op,
     }
     /// A client's call returns.
     Return = "return" {
@@ -464,8 +428,16 @@ mod tests {
     #[test]
     fn a_line_reads_as_it_was_written() {
         let id = TimerId::from_bits;
+        let call =
+            |op| Line::Call { client: 1, number: 2, at: Stamp(3), name: "inv-42".into(), op };
         for line in [
             Line::Fault { number: 3, at: Stamp(-4), name: "kill".into(), node: None },
+            call(Op::Once(Time::from_micros(-5))),
+            call(Op::Cancel),
+            call(Op::Reschedule(Time::NEVER)),
+            call(Op::Every(7, Some(8))),
+            call(Op::Every(7, None)),
+            call(Op::Enable(false)),
             Line::Return {
                 client: 1,
                 number: 2,

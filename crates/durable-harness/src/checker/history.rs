@@ -7,7 +7,7 @@ use tourbillon_durable::{NodeId, Time, TimerId};
 
 use super::clock::{Clock, Reading};
 use super::{Report, Verdict};
-use crate::log::{Answer, Ended, How, Label, Line, Stamp, Taken};
+use crate::log::{Answer, Ended, How, Label, Line, Op, Stamp, Taken};
 
 /// Identity of an occurrence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,16 +99,6 @@ pub(super) struct Facts {
     pub(super) records: Vec<Record>,
 }
 
-/// Request of a client.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Op {
-    Once(Time),
-    Cancel,
-    Reschedule(Time),
-    Every(i64),
-    Enable(bool),
-}
-
 /// A call, and its answer if there was one.
 pub(super) struct Call {
     pub(super) op: Op,
@@ -168,15 +158,13 @@ pub(super) struct History<'a> {
     pub(super) floor: u64,
     /// Attempts of a kind that a process carries out at a time.
     pub(super) handlers: BTreeMap<(Label, &'a str), u32>,
-    /// Greatest distance from the scheduled to the due time of a schedule's occurrences.
-    pub(super) slacks: BTreeMap<&'a str, i64>,
 }
 
 impl<'a> History<'a> {
     /// `None` if too little is known to judge anything.
     pub(super) fn new(lines: &'a [Line], report: &mut Report) -> Option<Self> {
         let mut readings = Vec::new();
-        let (mut handlers, mut slacks) = (BTreeMap::new(), BTreeMap::new());
+        let mut handlers = BTreeMap::new();
         let (mut end, mut run) = (None, None);
         let (mut behind, mut unleased) = (Vec::new(), Vec::new());
         for line in lines {
@@ -192,10 +180,6 @@ impl<'a> History<'a> {
                 Line::End { at } => end = Some(at),
                 Line::Handlers { label, ref kind, threads } => {
                     handlers.insert((label, kind.as_str()), threads);
-                }
-                Line::Every { ref name, slack_us, .. } => {
-                    let slack = slacks.entry(name.as_str()).or_insert(0);
-                    *slack = slack_us.unwrap_or(i64::MAX).max(*slack);
                 }
                 _ => {}
             }
@@ -226,7 +210,6 @@ impl<'a> History<'a> {
             late_us,
             floor,
             handlers,
-            slacks,
         })
     }
 
@@ -298,9 +281,10 @@ fn calls(lines: &[Line], report: &mut Report) -> BTreeMap<String, Vec<Call>> {
     }
     let mut calls: BTreeMap<String, Vec<Call>> = BTreeMap::new();
     for line in lines {
-        let Some((id, invoked, name, op)) = invocation(line) else { continue };
+        let Line::Call { client, number, at: invoked, name, op } = line else { continue };
         let lost = || (Stamp(i64::MAX), Answer::Unknown, Vec::new());
-        let (returned, answer, running) = answers.remove(&id).unwrap_or_else(lost);
+        let (returned, answer, running) = answers.remove(&(*client, *number)).unwrap_or_else(lost);
+        let (op, invoked) = (*op, *invoked);
         report.calls += 1;
         report.unknown += usize::from(answer == Answer::Unknown);
         let call = Call { op, invoked, returned, answer, running, is_undone: false };
@@ -311,25 +295,6 @@ fn calls(lines: &[Line], report: &mut Report) -> BTreeMap<String, Vec<Call>> {
     }
     calls.values_mut().for_each(|calls| calls.sort_by_key(|call| call.invoked));
     calls
-}
-
-fn invocation(line: &Line) -> Option<((u32, u32), Stamp, &String, Op)> {
-    Some(match line {
-        Line::Once { client, number, at, name, scheduled_for } => {
-            ((*client, *number), *at, name, Op::Once(*scheduled_for))
-        }
-        Line::Cancel { client, number, at, name } => ((*client, *number), *at, name, Op::Cancel),
-        Line::Reschedule { client, number, at, name, to } => {
-            ((*client, *number), *at, name, Op::Reschedule(*to))
-        }
-        Line::Every { client, number, at, name, period_us, .. } => {
-            ((*client, *number), *at, name, Op::Every(*period_us))
-        }
-        Line::Enable { client, number, at, name, on } => {
-            ((*client, *number), *at, name, Op::Enable(*on))
-        }
-        _ => return None,
-    })
 }
 
 /// Ends by an attempt's process, timer and number. There are several if a failover lost the claim,

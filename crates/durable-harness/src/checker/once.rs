@@ -2,9 +2,9 @@
 
 use tourbillon_durable::Time;
 
-use super::history::{Attempt, Call, Facts, History, Key, Op};
+use super::history::{Attempt, Call, Facts, History, Key};
 use super::{Report, Verdict};
-use crate::log::{Answer, Ended, Stamp};
+use crate::log::{Answer, Ended, Op, Stamp};
 
 pub(super) fn check(history: &History, report: &mut Report) {
     let nothing = Facts::default();

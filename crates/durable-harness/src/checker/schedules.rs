@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use tourbillon_durable::Time;
 
-use super::history::{Attempt, Call, Facts, History, Key, Op, Record};
+use super::history::{Attempt, Call, Facts, History, Key, Record};
 use super::{Report, Verdict};
-use crate::log::{Answer, Ended, Stamp};
+use crate::log::{Answer, Ended, Op, Stamp};
 
 /// State of a schedule from one moment on.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) fn check(history: &History, report: &mut Report) {
         }
     }
     for (name, calls) in &history.calls {
-        if !calls.iter().any(|call| matches!(call.op, Op::Every(_))) {
+        if !calls.iter().any(|call| matches!(call.op, Op::Every(..))) {
             continue;
         }
         let of = occurrences.remove(name.as_str()).unwrap_or_default();
@@ -60,21 +60,21 @@ fn phases(calls: &[Call]) -> Vec<Phase> {
         }
         let mut both = before;
         match call.op {
-            Op::Every(period) => both.push(period),
+            Op::Every(period, _) => both.push(period),
             Op::Enable(true) => both.extend(&periods),
             _ => {}
         }
         phases.push(Phase { from: call.invoked, periods: both.clone(), is_certain: false });
         if call.answer == Answer::Unknown {
             // Nothing in force is certain until a call has been answered.
-            if matches!(call.op, Op::Every(_)) {
+            if matches!(call.op, Op::Every(..)) {
                 periods = both;
             }
             is_certain = false;
             continue;
         }
         is_certain = match call.op {
-            Op::Every(period) => {
+            Op::Every(period, _) => {
                 (periods, on) = (vec![period], true);
                 !is_switch_undone
             }
@@ -138,7 +138,7 @@ fn after_disable(
         if off.op != Op::Enable(false) || off.answer != Answer::Done {
             continue;
         }
-        let is_on = |call: &&Call| matches!(call.op, Op::Every(_) | Op::Enable(true));
+        let is_on = |call: &&Call| matches!(call.op, Op::Every(..) | Op::Enable(true));
         let on = calls[place..].iter().find(is_on).map_or(Stamp(i64::MAX), |call| call.invoked);
         // Timers that were pending then stay away for ever.
         let is_old = time < history.clock.least(off.invoked);
@@ -158,7 +158,7 @@ fn after_disable(
 /// beginning when they next read the schedules.
 fn is_new(history: &History, due: (Stamp, Stamp), calls: &[Call]) -> bool {
     calls.iter().any(|call| {
-        matches!(call.op, Op::Every(_) | Op::Enable(true))
+        matches!(call.op, Op::Every(..) | Op::Enable(true))
             && call.invoked <= due.1
             && due.0.0 <= call.returned.0.saturating_add(history.lease_us)
     })
@@ -172,8 +172,11 @@ fn due_late(
     facts: &Facts,
     report: &mut Report,
 ) {
-    let Key::Occurrence(name, _) = key else { return };
-    let slack_us = history.slacks.get(name.as_str()).copied().unwrap_or(i64::MAX);
+    let slack = |call: &Call| match call.op {
+        Op::Every(_, slack_us) => Some(slack_us.unwrap_or(i64::MAX)),
+        _ => None,
+    };
+    let slack_us = calls.iter().filter_map(slack).max().unwrap_or(i64::MAX);
     // A further attempt is due when the one before it has ended.
     let Some(attempt) = facts.attempts.first().filter(|attempt| attempt.number == 1) else {
         return;
@@ -212,7 +215,7 @@ fn excused(
         Ended::Missed => {
             let found_us = record.recorded.since(time).as_micros();
             let periods = calls.iter().filter(|call| call.may_have()).filter_map(|call| {
-                if let Op::Every(period) = call.op { Some(period) } else { None }
+                if let Op::Every(period, _) = call.op { Some(period) } else { None }
             });
             // A late occurrence is missed only if the next is due too.
             if periods.min().is_some_and(|period| found_us < u128::from(period.unsigned_abs())) {
@@ -234,7 +237,7 @@ fn excused(
             }
         }
         Ended::TimerUpdate | Ended::Cancelled => {
-            let changes = |op| matches!(op, Op::Enable(false) | Op::Every(_) | Op::Cancel);
+            let changes = |op| matches!(op, Op::Enable(false) | Op::Every(..) | Op::Cancel);
             let mut calls = calls.iter().filter(|call| changes(call.op));
             // An attempt that ran when its timer was taken back is recorded once it is known not to
             // complete.

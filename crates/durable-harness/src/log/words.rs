@@ -4,7 +4,7 @@ use std::fmt;
 
 use tourbillon_durable::{NodeId, ScheduleId, Time, TimerId};
 
-use super::{Label, Stamp};
+use super::{Label, Op, Stamp};
 
 /// A field of a [`Line`](super::Line), as one word.
 pub(super) trait Word: Sized {
@@ -56,6 +56,36 @@ impl Word for Label {
     fn read(word: &str) -> Option<Self> {
         let (node, start) = word.split_once('.')?;
         Some(Self { node: node.parse().ok()?, start: start.parse().ok()? })
+    }
+}
+
+impl Word for Op {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Once(at) => write!(f, "once@{}", at.as_micros()),
+            Self::Cancel => f.write_str("cancel"),
+            Self::Reschedule(to) => write!(f, "reschedule@{}", to.as_micros()),
+            Self::Every(period, slack) => {
+                write!(f, "every@{period}@")?;
+                slack.write(f)
+            }
+            Self::Enable(on) => write!(f, "enable@{on}"),
+        }
+    }
+
+    fn read(word: &str) -> Option<Self> {
+        let (tag, value) = word.split_once('@').unwrap_or((word, ""));
+        Some(match tag {
+            "once" => Self::Once(Word::read(value)?),
+            "cancel" => Self::Cancel,
+            "reschedule" => Self::Reschedule(Word::read(value)?),
+            "every" => {
+                let (period, slack) = value.split_once('@')?;
+                Self::Every(Word::read(period)?, Word::read(slack)?)
+            }
+            "enable" => Self::Enable(Word::read(value)?),
+            _ => return None,
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use super::Storm;
 use crate::Result;
 use crate::database::Address;
 use crate::faults::Fault;
-use crate::log::{Answer, Line, Log, Stamp};
+use crate::log::{Answer, Line, Log, Op, Stamp};
 use crate::proxy::{Mode, Proxy};
 use crate::workload::{QUICK, RETRY};
 
@@ -165,7 +165,8 @@ fn late(address: &Address, log: &Log, first: u32, span: Duration) {
         let scheduled_for = now + span * (number - first) / (LATE_TIMERS - 4);
         let name = format!("late-{number}");
         let at = Stamp::now();
-        log.write(&Line::Once { client: LATE, number, at, name: name.clone(), scheduled_for });
+        let op = Op::Once(scheduled_for);
+        log.write(&Line::Call { client: LATE, number, at, name: name.clone(), op });
         let mut timer = NewTimer::new(TimerId::new(now), QUICK, scheduled_for);
         (timer.name, timer.retry) = (Some(name), RETRY);
         timers.push(timer);

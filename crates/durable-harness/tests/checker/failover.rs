@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tourbillon_durable_harness::checker::Verdict::{self, *};
-use tourbillon_durable_harness::log::{Answer, Ended, How, Line, Stamp};
+use tourbillon_durable_harness::log::{Answer, Ended, How, Line, Op, Stamp};
 
 use crate::good::{MS, Run, SECOND, good, time};
 use crate::verdicts;
@@ -25,9 +25,7 @@ fn judged(add: impl FnOnce(&mut Run)) -> [BTreeSet<Verdict>; 2] {
 }
 
 fn cancel(run: &mut Run, at: i64) {
-    let name = || "again".to_owned();
-    let line = |number, at| Line::Cancel { client: 0, number, at, name: name() };
-    run.call(at, Answer::Done, line);
+    run.call("again", at, Op::Cancel, Answer::Done);
 }
 
 #[test]
@@ -106,9 +104,7 @@ fn a_claim_behind_the_standby_may_start_though_a_later_call_takes_it_back() {
 
     let [moved, _] = judged(|run| {
         let mut timer = run.once("again", 13 * SECOND, FROM + SECOND, Answer::Done);
-        let (name, to) = (timer.name.clone(), time(TO + 2 * SECOND));
-        let line = |number, at| Line::Reschedule { client: 0, number, at, name, to };
-        run.call(changed, Answer::Done, line);
+        run.call("again", changed, Op::Reschedule(time(TO + 2 * SECOND)), Answer::Done);
         run.start(&timer, 1, 0, TO + SECOND);
         timer.at = TO + 2 * SECOND;
         run.succeed(&timer, 1, 1, timer.at + MS);

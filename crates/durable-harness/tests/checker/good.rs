@@ -1,7 +1,7 @@
 //! A run that keeps every promise.
 
 use tourbillon_durable::{NodeId, Time, TimerId};
-use tourbillon_durable_harness::log::{Answer, Ended, How, Label, Line, Stamp, Taken};
+use tourbillon_durable_harness::log::{Answer, Ended, How, Label, Line, Op, Stamp, Taken};
 
 /// Lead of the database's clock over the host's.
 pub(crate) const OFFSET: i64 = 1_000_000_000_000;
@@ -31,11 +31,12 @@ pub(crate) struct Timer {
 }
 
 impl Run {
-    pub(crate) fn call(&mut self, at: i64, answer: Answer, line: impl FnOnce(u32, Stamp) -> Line) {
+    pub(crate) fn call(&mut self, name: &str, at: i64, op: Op, answer: Answer) {
         self.calls += 1;
-        self.lines.push(line(self.calls, Stamp(at)));
-        let (number, at) = (self.calls, Stamp(at + 5 * MS));
-        let answer = Line::Return { client: 0, number, at, answer, running: Vec::new() };
+        let (client, number, name) = (0, self.calls, name.to_owned());
+        self.lines.push(Line::Call { client, number, at: Stamp(at), name, op });
+        let at = Stamp(at + 5 * MS);
+        let answer = Line::Return { client, number, at, answer, running: Vec::new() };
         self.lines.push(answer);
     }
 
@@ -45,14 +46,7 @@ impl Run {
     }
 
     pub(crate) fn once(&mut self, name: &str, called: i64, at: i64, answer: Answer) -> Timer {
-        let (owned, scheduled_for) = (name.to_owned(), time(at));
-        self.call(called, answer, |number, at| Line::Once {
-            client: 0,
-            number,
-            at,
-            name: owned,
-            scheduled_for,
-        });
+        self.call(name, called, Op::Once(time(at)), answer);
         self.timer(name, false, at)
     }
 
@@ -107,16 +101,11 @@ impl Run {
     }
 
     pub(crate) fn every(&mut self, name: &str, called: i64, period_us: i64) {
-        let name = name.to_owned();
-        let slack_us = Some(0);
-        let line = |number, at| Line::Every { client: 0, number, at, name, period_us, slack_us };
-        self.call(called, Answer::Done, line);
+        self.call(name, called, Op::Every(period_us, Some(0)), Answer::Done);
     }
 
     pub(crate) fn enable(&mut self, name: &str, called: i64, on: bool) {
-        let name = name.to_owned();
-        let line = |number, at| Line::Enable { client: 0, number, at, name, on };
-        self.call(called, Answer::Done, line);
+        self.call(name, called, Op::Enable(on), Answer::Done);
     }
 }
 
@@ -133,21 +122,10 @@ pub(crate) fn timers(run: &mut Run) {
     run.finish(&dead, 1, 1, 4 * SECOND + 2 * MS, How::Failed);
     run.record(&dead, 1, Some(1), 4 * SECOND + 2 * MS, Ended::Dead);
     let cancelled = run.once("cancelled", SECOND, 5 * SECOND, Answer::Done);
-    run.call(4 * SECOND, Answer::Done, |number, at| Line::Cancel {
-        client: 0,
-        number,
-        at,
-        name: "cancelled".into(),
-    });
+    run.call("cancelled", 4 * SECOND, Op::Cancel, Answer::Done);
     run.record(&cancelled, 0, None, 4 * SECOND + 2 * MS, Ended::Cancelled);
     let mut moved = run.once("moved", SECOND, 5 * SECOND, Answer::Done);
-    run.call(4 * SECOND, Answer::Done, |number, at| Line::Reschedule {
-        client: 0,
-        number,
-        at,
-        name: "moved".into(),
-        to: time(7 * SECOND),
-    });
+    run.call("moved", 4 * SECOND, Op::Reschedule(time(7 * SECOND)), Answer::Done);
     moved.at = 7 * SECOND;
     run.succeed(&moved, 1, 1, 7 * SECOND + MS);
     let orphan = run.once("orphan", SECOND, 9_900 * MS, Answer::Done);

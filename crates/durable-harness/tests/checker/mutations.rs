@@ -2,7 +2,7 @@
 
 use tourbillon_durable::{NodeId, TimerId};
 use tourbillon_durable_harness::checker::Verdict::{self, *};
-use tourbillon_durable_harness::log::{Answer, Ended, How, Line, Stamp};
+use tourbillon_durable_harness::log::{Answer, Ended, How, Line, Op, Stamp};
 
 use crate::good::{MS, OFFSET, Run, SECOND, Timer, good, time};
 
@@ -40,6 +40,14 @@ fn and(add: impl FnOnce(&mut Run, &dyn Fn(&str, i64) -> Timer)) -> Vec<Line> {
     run.lines
 }
 
+/// The good run with one more timer and its success.
+fn and_success(name: &str, scheduled: bool, at: i64) -> Vec<Line> {
+    and(|run, _| {
+        let timer = run.timer(name, scheduled, at);
+        run.succeed(&timer, 1, 1, at + MS);
+    })
+}
+
 fn is_record(line: &Line, wanted: &str, at: i64) -> bool {
     matches!(line, Line::Record { name, scheduled_for, .. }
         if name == wanted && (at == 0 || *scheduled_for == time(at)))
@@ -61,9 +69,8 @@ fn set(name: &'static str, at: i64, change: fn(&mut Line)) -> Vec<Line> {
 /// The good run with another outcome in one record.
 fn ended(name: &'static str, at: i64, to: Ended) -> Vec<Line> {
     with(move |line| {
-        let is_it = is_record(line, name, at);
-        if let Line::Record { ended, .. } = line
-            && is_it
+        if is_record(line, name, at)
+            && let Line::Record { ended, .. } = line
         {
             *ended = to;
         }
@@ -145,20 +152,12 @@ fn losses() -> Vec<Mutation> {
         ),
         (
             "a timer that was due is pending at the end",
-            with(|line| {
-                if is_record(line, "cancelled", 0) {
-                    pending(line)
-                }
-            }),
+            set("cancelled", 0, pending),
             vec![Unfinished, WrongRecord],
         ),
         (
             "an occurrence that was due is pending at the end",
-            with(|line| {
-                if is_record(line, "tick", 10 * SECOND) {
-                    pending(line)
-                }
-            }),
+            set("tick", 10 * SECOND, pending),
             vec![Unfinished],
         ),
         ("the run has no end", without(|line| matches!(line, Line::End { .. })), vec![Unjudged]),
@@ -198,12 +197,7 @@ fn starts() -> Vec<Mutation> {
                 let gone = find("unknown-there", 0);
                 run.lines.retain(|line| !is_start(line, "unknown-there"));
                 run.start(&gone, 1, 0, 5 * SECOND + MS);
-                run.call(5 * SECOND - 6 * MS, Answer::Gone, |number, at| Line::Cancel {
-                    client: 0,
-                    number,
-                    at,
-                    name: gone.name,
-                });
+                run.call(&gone.name, 5 * SECOND - 6 * MS, Op::Cancel, Answer::Gone);
                 // That it was created is known first.
                 for line in &mut run.lines {
                     if let Line::Return { number, answer, .. } = line
@@ -390,7 +384,7 @@ fn lateness() -> Vec<Mutation> {
 /// The number of the call that made that timer.
 fn unknown_there() -> u32 {
     let is_it = |line: &Line| match line {
-        Line::Once { number, name, .. } if name == "unknown-there" => Some(*number),
+        Line::Call { number, name, .. } if name == "unknown-there" => Some(*number),
         _ => None,
     };
     good().iter().find_map(is_it).unwrap()
@@ -431,26 +425,17 @@ fn records() -> Vec<Mutation> {
         ),
         (
             "a record of a timer that nobody asked for",
-            and(|run, _| {
-                let timer = run.timer("nobody", false, 4 * SECOND);
-                run.succeed(&timer, 1, 1, 4 * SECOND + MS);
-            }),
+            and_success("nobody", false, 4 * SECOND),
             vec![Unasked],
         ),
         (
             "a timer that the store said was not written",
-            and(|run, _| {
-                let timer = run.timer("refused", false, 5 * SECOND);
-                run.succeed(&timer, 1, 1, 5 * SECOND + MS);
-            }),
+            and_success("refused", false, 5 * SECOND),
             vec![Unasked],
         ),
         (
             "an occurrence that its schedule does not have",
-            and(|run, _| {
-                let timer = run.timer("tick", true, 4_500 * MS);
-                run.succeed(&timer, 1, 1, 4_501 * MS);
-            }),
+            and_success("tick", true, 4_500 * MS),
             vec![Unasked],
         ),
         (
@@ -461,14 +446,7 @@ fn records() -> Vec<Mutation> {
             }),
             vec![Unasked, SkippedFreely],
         ),
-        (
-            "an occurrence of no schedule",
-            and(|run, _| {
-                let timer = run.timer("none", true, 8 * SECOND);
-                run.succeed(&timer, 1, 1, 8 * SECOND + MS);
-            }),
-            vec![Unasked],
-        ),
+        ("an occurrence of no schedule", and_success("none", true, 8 * SECOND), vec![Unasked]),
         (
             "a success by an attempt that failed",
             ended("dead", 0, Ended::Succeeded),
