@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-pub use node::{NodeOptions, run as run_node};
+pub use node::run as run_node;
 use tourbillon_durable::store::NewTimer;
 use tourbillon_durable::{Store, Time, TimerId};
 
@@ -50,8 +50,8 @@ pub struct Options {
     pub is_shuffled: bool,
     /// True if the server writes all pages to the disk after the inserts.
     pub checkpoint: bool,
-    /// Wait of a due timer for others; the engine's default if not given.
-    pub claim_linger: Option<Duration>,
+    /// Wait of a due timer for others, in microseconds; the engine's default if not given.
+    pub claim_linger: Option<String>,
     /// Program of another build, which every second node runs, or the only one.
     pub beside: Option<PathBuf>,
     /// Time that a round trip to the server takes, beside what it takes anyway.
@@ -211,8 +211,8 @@ impl Run {
         let further = ["--connections", &connections, "--lease-ms", &lease];
         let mut all: Vec<_> =
             arguments.iter().chain(&further).map(|text| (*text).to_owned()).collect();
-        if let Some(span) = self.options.claim_linger {
-            all.extend(["--claim-linger-us".to_owned(), span.as_micros().to_string()]);
+        if let Some(micros) = &self.options.claim_linger {
+            all.extend(["--claim-linger-us".to_owned(), micros.clone()]);
         }
         let is_other = number % 2 == 1 || self.options.nodes == 1;
         let other = self.options.beside.as_deref().filter(|_| is_other);

@@ -20,6 +20,7 @@ mod faults;
 pub mod load;
 pub mod log;
 pub mod node;
+pub mod options;
 mod processor;
 pub mod proxy;
 pub mod storm;

@@ -16,10 +16,11 @@ use tourbillon_durable::{
 };
 
 use crate::Result;
-use crate::canary::{Bug, Marks, Tap};
+use crate::canary::{Marks, Tap};
 use crate::database::Address;
 use crate::log::{Answer, Line, Log, Op, Stamp};
 use crate::node::wait_for_the_end;
+use crate::options::Options;
 use crate::workload::{FLAKY, QUICK, RETRY, SLOW};
 
 /// Cancels and moves come this close to a timer's time.
@@ -28,41 +29,26 @@ const NEAR_US: i64 = 40_000;
 /// The periods that schedules have, in milliseconds.
 const PERIODS_MS: &[u64] = &[200, 500, 1_000, 2_000];
 
-/// Options of clients.
-#[derive(Debug)]
-pub struct Options {
-    /// The address of the database.
-    pub store: String,
-    /// The directory of the logs.
-    pub logs: String,
-    /// Seed of their choices.
-    pub seed: u64,
-    /// Number of clients, each with a thread and a connection.
-    pub clients: u32,
-    /// Average pause of each between two calls.
-    pub pause: Duration,
-    /// The bug that is switched on, if any.
-    pub canary: Option<Bug>,
-}
-
 /// Runs clients until the standard input ends.
 ///
 /// # Errors
 ///
-/// If the log or the store cannot be opened.
+/// If an option makes no sense, or the log or the store cannot be opened.
 pub fn run(options: &Options) -> Result<()> {
-    let log = Arc::new(Log::open(&Path::new(&options.logs).join("clients.log"))?);
+    let log = Arc::new(Log::open(&Path::new(options.text("logs")?).join("clients.log"))?);
     let over = Arc::new(AtomicBool::new(false));
-    let address = Address::new(&options.store)?;
+    let address = Address::new(options.text("store")?)?;
+    let (bug, seed) = (options.canary()?, options.number::<u64>("seed", 0)?);
+    let pause = Duration::from_micros(options.number("pause-us", 10_000)?);
     let mut threads = Vec::new();
-    for number in 0..options.clients {
+    for number in 0..options.number("clients", 4)? {
         let client = address.patiently(|store| {
-            Ok(Client::new(Box::new(Tap::new(store, options.canary, &Marks::default())))?)
+            Ok(Client::new(Box::new(Tap::new(store, bug, &Marks::default())))?)
         })?;
-        let random = fastrand::Rng::with_seed(options.seed ^ u64::from(number) << 32);
+        let random = fastrand::Rng::with_seed(seed ^ u64::from(number) << 32);
         let mut caller =
             Caller { number, calls: 0, log: log.clone(), client, random, plans: BinaryHeap::new() };
-        let (over, pause) = (over.clone(), options.pause);
+        let over = over.clone();
         threads.push(thread::spawn(move || caller.run(&over, pause)));
     }
     wait_for_the_end();

@@ -1,15 +1,12 @@
 //! Runs the harness.
 
-mod options;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use options::Options;
 use tourbillon_durable_harness::bench::{self, BENCHES};
 use tourbillon_durable_harness::canary::Bug;
-use tourbillon_durable_harness::log::Label;
+use tourbillon_durable_harness::options::Options;
 use tourbillon_durable_harness::{Result, checker, load, log, node, storm, wall_seconds};
 
 const USAGE: &str = "\
@@ -55,10 +52,10 @@ fn main() -> ExitCode {
         "storm" => storm(&options),
         "bench" => bench(&options),
         "benches" => Ok(list_benches()),
-        "bench-node" => bench_node(&options),
+        "bench-node" => bench::run_node(&options).map(|()| true),
         "canaries" => canaries(&options),
-        "node" => node(&options),
-        "clients" => clients(&options),
+        "node" => node::run(&options).map(|()| true),
+        "clients" => load::run(&options).map(|()| true),
         "time" => wall_seconds().map(|seconds| println!("{seconds}")).map(|()| true),
         _ => Err(USAGE.into()),
     });
@@ -87,7 +84,7 @@ fn storm(options: &Options) -> Result<bool> {
     let report = storm::run(&storm::Options {
         faults: options.optional("faults").map(str::to_owned),
         settle: Duration::from_secs(options.number("settle", 60)?),
-        canary: options.optional("canary").map(Bug::named).transpose()?,
+        canary: options.canary()?,
         ..storm_options(options, seed, &logs)?
     })?;
     println!("{report}");
@@ -165,10 +162,10 @@ fn bench(options: &Options) -> Result<bool> {
             connections: options.number("connections", 1)?,
             timers: options.number("timers", timers)?,
             span: Duration::from_secs(options.number("seconds", seconds)?),
-            lease: Duration::from_millis(options.number("lease-ms", 15_000)?),
+            lease: options.millis("lease-ms", 15_000)?,
             is_shuffled: options.optional("shuffled").is_some(),
             checkpoint: options.optional("checkpoint").is_some(),
-            claim_linger: claim_linger(options)?,
+            claim_linger: options.optional("claim-linger-us").map(str::to_owned),
             beside: options.optional("beside").map(PathBuf::from),
             distance: Duration::from_micros(options.number("distance-us", 0)?),
             period: Duration::from_secs(options.number("period", 10)?),
@@ -184,22 +181,6 @@ fn list_benches() -> bool {
         println!("{:10} {}", bench.name, bench.what);
     }
     true
-}
-
-fn bench_node(options: &Options) -> Result<bool> {
-    bench::run_node(&bench::NodeOptions {
-        store: options.text("store")?.to_owned(),
-        out: options.text("out")?.to_owned(),
-        connections: options.number("connections", 1)?,
-        lease: Duration::from_millis(options.number("lease-ms", 15_000)?),
-        claim_linger: claim_linger(options)?,
-    })?;
-    Ok(true)
-}
-
-fn claim_linger(options: &Options) -> Result<Option<Duration>> {
-    let given = options.optional("claim-linger-us").map(str::parse).transpose()?;
-    Ok(given.map(Duration::from_micros))
 }
 
 fn seed(options: &Options) -> Result<u64> {
@@ -220,7 +201,7 @@ fn storm_options(options: &Options, seed: u64, logs: &Path) -> Result<storm::Opt
         nodes: options.number("nodes", 3)?,
         clients: options.number("clients", 4)?,
         pause: Duration::from_micros(options.number("pause-us", 10_000)?),
-        lease: Duration::from_millis(options.number("lease-ms", 2_000)?),
+        lease: options.millis("lease-ms", 2_000)?,
         away: options.optional("away").map(str::parse).transpose()?.map(Duration::from_secs),
         standby: options.optional("standby").map(str::parse).transpose()?,
         manager: options.optional("manager").map(PathBuf::from),
@@ -229,30 +210,4 @@ fn storm_options(options: &Options, seed: u64, logs: &Path) -> Result<storm::Opt
         faults: None,
         canary: None,
     })
-}
-
-fn node(options: &Options) -> Result<bool> {
-    let (node, start) = options.text("label")?.split_once('.').ok_or("a label is NODE.START")?;
-    node::run(&node::Options {
-        store: options.text("store")?.to_owned(),
-        logs: options.text("logs")?.to_owned(),
-        label: Label { node: node.parse()?, start: start.parse()? },
-        lease: Duration::from_millis(options.number("lease-ms", 2_000)?),
-        kinds: options.text("kinds")?.to_owned(),
-        connections: options.number("connections", 1)?,
-        canary: options.optional("canary").map(Bug::named).transpose()?,
-    })?;
-    Ok(true)
-}
-
-fn clients(options: &Options) -> Result<bool> {
-    load::run(&load::Options {
-        store: options.text("store")?.to_owned(),
-        logs: options.text("logs")?.to_owned(),
-        seed: options.number("seed", 0)?,
-        clients: options.number("clients", 4)?,
-        pause: Duration::from_micros(options.number("pause-us", 10_000)?),
-        canary: options.optional("canary").map(Bug::named).transpose()?,
-    })?;
-    Ok(true)
 }

@@ -15,48 +15,31 @@ use crate::Result;
 use crate::canary::{Bug, Marks, Tap};
 use crate::database::Address;
 use crate::log::{How, Label, Line, Log, STALL_US, Stamp, Taken};
+use crate::options::Options;
 use crate::workload::{KINDS, conduct};
 
 /// Period of a process's checks that it runs.
 const WATCH: Duration = Duration::from_millis(20);
 
-/// Options of a node.
-#[derive(Debug)]
-pub struct Options {
-    /// The address of the database.
-    pub store: String,
-    /// The directory of the logs.
-    pub logs: String,
-    /// The node, and the number of its start.
-    pub label: Label,
-    /// Its lease.
-    pub lease: Duration,
-    /// The kinds that it has handlers for, separated by commas.
-    pub kinds: String,
-    /// Connections for its claims.
-    pub connections: usize,
-    /// The bug that is switched on, if any.
-    pub canary: Option<Bug>,
-}
-
 /// Runs a node until the standard input ends, so that it ends with who started it.
 ///
 /// # Errors
 ///
-/// If the log or the store cannot be opened.
+/// If an option makes no sense, or the log or the store cannot be opened.
 pub fn run(options: &Options) -> Result<()> {
-    let label = options.label;
-    let log = Path::new(&options.logs).join(format!("node-{}.log", label.node));
+    let (node, start) = options.text("label")?.split_once('.').ok_or("a label is NODE.START")?;
+    let label = Label { node: node.parse()?, start: start.parse()? };
+    let log = Path::new(options.text("logs")?).join(format!("node-{}.log", label.node));
     let log = Arc::new(Log::open(&log)?);
     watch(&log, label.node);
-    let bug = options.canary;
-    let builder = builder(options);
-    let engine = Address::new(&options.store)?.patiently(|store| {
+    let (bug, kinds) = (options.canary()?, options.text("kinds")?);
+    let builder = builder(options, bug)?;
+    let engine = Address::new(options.text("store")?)?.patiently(|store| {
         let store = Box::new(Tap::new(store, bug, &Marks::logged(&log, label.node)));
         Ok(builder.clone().start(store)?)
     })?;
     let mut handlers = Vec::new();
-    for kind in KINDS.iter().filter(|kind| options.kinds.split(',').any(|name| name == kind.name)) {
+    for kind in KINDS.iter().filter(|kind| kinds.split(',').any(|name| name == kind.name)) {
         let (name, threads) = (kind.name.to_owned(), kind.threads);
         log.write(&Line::Handlers { label, kind: name, threads });
         let worker = Arc::new(Mutex::new(engine.worker(kind.name, kind.prefetch)));
@@ -72,14 +55,14 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// Times that a storm of a minute meets each of often.
-fn builder(options: &Options) -> tourbillon_durable::Builder {
-    let lease = options.canary.map_or(options.lease, |bug| bug.trust(options.lease));
-    Engine::builder()
-        .lease(lease)
-        .connections(options.connections)
-        .heartbeat(options.lease / 8)
+fn builder(options: &Options, bug: Option<Bug>) -> Result<tourbillon_durable::Builder> {
+    let lease = options.millis("lease-ms", 2_000)?;
+    Ok(Engine::builder()
+        .lease(bug.map_or(lease, |bug| bug.trust(lease)))
+        .connections(options.number("connections", 1)?)
+        .heartbeat(lease / 8)
         .schedule_interval(Duration::from_millis(500))
-        .maintenance_interval(Duration::from_millis(500))
+        .maintenance_interval(Duration::from_millis(500)))
 }
 
 /// Logs when this process did not run, so that it is not taken for a breach of promise.

@@ -13,37 +13,25 @@ use crate::Result;
 use crate::canary::{Marks, Tap};
 use crate::database::Address;
 use crate::node::wait_for_the_end;
+use crate::options::Options;
 use crate::processor;
 
 /// Most attempts that a node has at a time.
 const PREFETCH: usize = 10_000;
 
-/// Options of a measuring node.
-#[derive(Debug)]
-pub struct NodeOptions {
-    /// The address of the database.
-    pub store: String,
-    /// The file for its measurements.
-    pub out: String,
-    /// Connections for its claims.
-    pub connections: usize,
-    /// Its lease.
-    pub lease: Duration,
-    /// Wait of a due timer for others; the engine's default if not given.
-    pub claim_linger: Option<Duration>,
-}
-
 /// Runs the node until the standard input ends, then writes its measurements.
 ///
 /// # Errors
 ///
-/// If the store cannot be opened, or the file not be written.
-pub fn run(options: &NodeOptions) -> Result<()> {
+/// If an option makes no sense, the store cannot be opened, or the file not be written.
+pub fn run(options: &Options) -> Result<()> {
     let marks = Marks::default();
-    let store = Box::new(Tap::new(Address::new(&options.store)?.open()?, None, &marks));
-    let mut builder = Engine::builder().lease(options.lease).connections(options.connections);
-    if let Some(span) = options.claim_linger {
-        builder = builder.claim_linger(span);
+    let store = Box::new(Tap::new(Address::new(options.text("store")?)?.open()?, None, &marks));
+    let mut builder = Engine::builder()
+        .lease(options.millis("lease-ms", 15_000)?)
+        .connections(options.number("connections", 1)?);
+    if let Some(micros) = options.optional("claim-linger-us") {
+        builder = builder.claim_linger(Duration::from_micros(micros.parse()?));
     }
     let engine = builder.start(store)?;
     let starts = carry_out(engine.worker(KIND, PREFETCH));
@@ -65,7 +53,7 @@ pub fn run(options: &NodeOptions) -> Result<()> {
         let at: Time = at;
         let _ = writeln!(text, "again {}", at.as_micros());
     }
-    Ok(std::fs::write(&options.out, text)?)
+    Ok(std::fs::write(options.text("out")?, text)?)
 }
 
 /// Completes each attempt at once. Returns their starts and scheduled times: an occurrence that is
