@@ -12,13 +12,13 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use common::peers::Tourbillon;
-use common::turns;
+use common::turns::{armed, driven_by_hand, occupied_turn};
 use common::wakers::{Count, poll};
 use common::work::Towards::{Earlier, Later};
 use common::work::{self, FAR, timed};
@@ -115,15 +115,10 @@ impl Due {
     fn new(count: u64) -> Self {
         // Longer than valgrind takes to arm them.
         const LEAD: Duration = Duration::from_secs(1);
-        let (timer, driver) =
-            Timer::builder().shards(1).build_manual(|| {}).expect("the options are valid");
-        let waker = Count::new().waker();
+        let (timer, driver) = driven_by_hand(1);
         let start = Instant::now() + LEAD;
         let deadline = |n| start + Duration::from_micros(n);
-        let mut sleeps: Vec<_> = (0..count).map(|n| timer.sleep_until(deadline(n))).collect();
-        for sleep in &mut sleeps {
-            assert!(poll(Pin::new(sleep), &waker).is_pending());
-        }
+        let sleeps = armed(&timer, (0..count).map(deadline));
         thread::sleep(deadline(count) - Instant::now());
         Self { driver, sleeps }
     }
@@ -135,7 +130,7 @@ fn turn(times: u64) {
 }
 
 fn turn_for_nothing(times: u64) {
-    turns::occupied_turn(64)(times);
+    occupied_turn(64)(times);
 }
 
 fn drop_fired(times: u64) {
@@ -149,11 +144,8 @@ fn move_clock(times: u64) {
     let clock = VirtualClock::new();
     let builder = Timer::builder().virtual_clock(&clock).shards(8);
     let timer = builder.build().expect("the options are valid");
-    let waker = Count::new().waker();
-    let mut sleeps: Vec<_> = (1..=times).map(|n| timer.sleep(Duration::from_micros(n))).collect();
-    for sleep in &mut sleeps {
-        assert!(poll(Pin::new(sleep), &waker).is_pending());
-    }
+    let start = timer.now();
+    let _sleeps = armed(&timer, (1..=times).map(|n| start + Duration::from_micros(n)));
     timed(|| while clock.advance_to_next().is_some() {});
     assert_eq!(timer.stats().fired, times);
 }

@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each bench uses a part")]
 
-pub(crate) mod entries;
 pub(crate) mod peers;
 pub(crate) mod slots;
 pub(crate) mod turns;

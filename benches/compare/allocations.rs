@@ -1,7 +1,7 @@
 //! An allocator that counts on demand.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 struct Counting;
 
@@ -10,7 +10,6 @@ static ALLOCATOR: Counting = Counting;
 
 /// Off while something is timed: the counters would be dearer than the allocations.
 static ON: AtomicBool = AtomicBool::new(false);
-static CALLS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicI64 = AtomicI64::new(0);
 
 /// Counts from here on.
@@ -18,19 +17,13 @@ pub(crate) fn count() {
     ON.store(true, Ordering::Relaxed);
 }
 
-/// Allocations since [`count`].
-pub(crate) fn calls() -> u64 {
-    CALLS.load(Ordering::Relaxed)
-}
-
 /// Bytes allocated since [`count`], less those freed.
 pub(crate) fn bytes() -> i64 {
     BYTES.load(Ordering::Relaxed)
 }
 
-fn note(calls: u64, bytes: i64) {
+fn note(bytes: i64) {
     if ON.load(Ordering::Relaxed) {
-        CALLS.fetch_add(calls, Ordering::Relaxed);
         BYTES.fetch_add(bytes, Ordering::Relaxed);
     }
 }
@@ -38,25 +31,25 @@ fn note(calls: u64, bytes: i64) {
 // SAFETY: every method calls the system's allocator, and it keeps the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(1, layout.size() as i64);
+        note(layout.size() as i64);
         // SAFETY: the caller keeps the same contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        note(1, layout.size() as i64);
+        note(layout.size() as i64);
         // SAFETY: as in `alloc`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        note(1, size as i64 - layout.size() as i64);
+        note(size as i64 - layout.size() as i64);
         // SAFETY: as in `alloc`.
         unsafe { System.realloc(old, layout, size) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        note(0, -(layout.size() as i64));
+        note(-(layout.size() as i64));
         // SAFETY: as in `alloc`.
         unsafe { System.dealloc(memory, layout) }
     }

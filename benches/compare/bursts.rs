@@ -57,6 +57,11 @@ fn shuffled(count: usize, random: &mut Random) -> Vec<u32> {
     order
 }
 
+/// Size of the future.
+pub(crate) fn size<P: Peer>() -> Vec<f64> {
+    vec![size_of::<P::Sleep>() as f64]
+}
+
 /// Bytes per armed timer with the future: allocated, resident; and what of each is left when all
 /// are dropped.
 pub(crate) fn memory<P: Peer>(count: usize) -> Vec<f64> {

@@ -1,4 +1,4 @@
-//! Timers, drivers and clocks of one's own.
+//! Timers and clocks of one's own.
 
 use std::hint::black_box;
 use std::pin::Pin;
@@ -9,38 +9,9 @@ use std::{iter, thread};
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 
-use crate::allocations;
-use crate::common::turns::{armed, driven_by_hand};
+use crate::common::turns::armed;
 use crate::common::wakers::{Count, poll};
-use crate::common::work::{FAR, Work, timed};
-use crate::statistics::median;
-
-/// Bytes allocated for one, and the nanoseconds to make it when all that were made are kept.
-pub(crate) fn making<T>(make: impl Fn() -> T) -> Vec<f64> {
-    const TIMES: usize = 1_000;
-    let mut made = Vec::with_capacity(TIMES);
-    let taken = timed(|| made.extend((0..TIMES).map(|_| make())));
-    allocations::count();
-    let _one = make();
-    vec![allocations::bytes() as f64, taken.as_nanos() as f64 / TIMES as f64]
-}
-
-/// A timer whose thread has not started.
-pub(crate) fn timer() -> Vec<f64> {
-    making(|| Timer::builder().build().expect("the options are valid"))
-}
-
-/// A turn while nothing is pending.
-pub(crate) fn empty_turn(shards: usize) -> Work {
-    let (_, mut driver) = driven_by_hand(shards);
-    Box::new(move |times| {
-        timed(|| {
-            for _ in 0..times {
-                assert_eq!(black_box(driver.turn()).fired, 0);
-            }
-        })
-    })
-}
+use crate::common::work::{FAR, timed};
 
 /// Nanoseconds for each arm and cancel on two threads whose numbers are as far apart as there are
 /// shards, so that both call the same shard home at first.
@@ -91,12 +62,6 @@ fn arm_cancel(timer: &Timer, threads: usize, step: usize, times: usize) -> Vec<f
     let start = spans.iter().map(|(start, _)| *start).min().expect("some work");
     let end = spans.iter().map(|(_, end)| *end).max().expect("some work");
     vec![(end - start).as_nanos() as f64 / times as f64]
-}
-
-/// Microseconds that an answer takes: the median of the times of `ask`.
-pub(crate) fn asking(mut ask: impl FnMut() -> Duration) -> Vec<f64> {
-    const TIMES: usize = 51;
-    median((0..TIMES).map(|_| ask().as_secs_f64() * 1e6).collect()).into_iter().collect()
 }
 
 /// Microseconds for each of `count` timers, while a virtual clock moves from deadline to deadline.

@@ -1,36 +1,67 @@
 //! Queues whose entries expire.
 
 use std::hint::black_box;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::entries::Entries;
 use crate::common::peers::{Peer, RUNTIME, Tokio};
 use crate::common::work::{FAR, Random, timed};
-use crate::own::{asking, making};
 
-/// A queue with one entry: bytes allocated, and nanoseconds.
-pub(crate) fn made<E: Entries>() -> Vec<f64> {
-    let _entered = Tokio::enter();
-    making(|| filled::<E>(1, FAR, Duration::from_nanos(1)))
+pub(crate) type DelayQueue = tourbillon::queue::DelayQueue<u64>;
+pub(crate) type TheirDelayQueue = tokio_util::time::DelayQueue<u64>;
+
+/// A queue, of either crate.
+pub(crate) trait Entries {
+    type Key;
+
+    fn new() -> Self;
+    fn insert_at(&mut self, deadline: Instant) -> Self::Key;
+    fn remove(&mut self, key: &Self::Key);
+    /// Returns how many entries a poll finds expired.
+    fn expire(&mut self, cx: &mut Context<'_>) -> u64;
 }
 
-/// With `count` entries that expire at random within `span`, `delay` from now.
-fn filled<E: Entries>(count: usize, delay: Duration, span: Duration) -> E {
-    let mut random = Random::new();
-    let mut entries = E::new(0, delay);
-    for _ in 0..count {
-        entries.insert(delay + random.within(span), Waker::noop());
-    }
-    entries
+macro_rules! entries {
+    ($queue:ty, $key:ty, $instant:ty) => {
+        impl Entries for $queue {
+            type Key = $key;
+
+            fn new() -> Self {
+                <$queue>::new()
+            }
+
+            fn insert_at(&mut self, deadline: Instant) -> $key {
+                <$queue>::insert_at(self, 1, <$instant>::from(deadline))
+            }
+
+            fn remove(&mut self, key: &$key) {
+                black_box(<$queue>::remove(self, key));
+            }
+
+            fn expire(&mut self, cx: &mut Context<'_>) -> u64 {
+                match self.poll_expired(cx) {
+                    Poll::Ready(Some(expired)) => expired.into_inner(),
+                    _ => 0,
+                }
+            }
+        }
+    };
 }
+
+entries!(DelayQueue, tourbillon::queue::Key, Instant);
+entries!(TheirDelayQueue, tokio_util::time::delay_queue::Key, tokio::time::Instant);
 
 /// `count` entries are due, at random instants: nanoseconds to hand out each.
 pub(crate) fn backlog<E: Entries>(count: usize) -> Vec<f64> {
     const SPAN: Duration = Duration::from_secs(1);
     let _entered = Tokio::enter();
-    let mut entries = filled::<E>(count, Duration::ZERO, SPAN);
+    let mut random = Random::new();
+    let mut entries = E::new();
+    let start = Instant::now();
+    for _ in 0..count {
+        entries.insert_at(start + random.within(SPAN));
+    }
     thread::sleep(SPAN);
     // tokio's queue asks its runtime, and that must have looked at the clock since.
     RUNTIME.block_on(Tokio::sleep(Duration::from_millis(10)));
@@ -44,21 +75,17 @@ pub(crate) fn backlog<E: Entries>(count: usize) -> Vec<f64> {
     vec![taken.as_nanos() as f64 / count as f64]
 }
 
-/// Half of `count` entries is due within `span`, the rest later: microseconds that the longest poll
-/// takes as those are handed out.
-pub(crate) fn worst_poll<E: Entries>(
-    count: usize,
-    span: Duration,
-    insert_at: fn(&mut E, Instant) -> E::Key,
-) -> Vec<f64> {
+/// Half of `count` entries is due at one instant, the rest later: microseconds that the longest
+/// poll takes as those are handed out.
+pub(crate) fn worst_poll<E: Entries>(count: usize) -> Vec<f64> {
     const DELAY: Duration = Duration::from_secs(1);
     let _entered = Tokio::enter();
     let mut random = Random::new();
-    let mut entries = E::new(0, DELAY);
+    let mut entries = E::new();
     let first = Instant::now() + DELAY;
     for _ in 0..count / 2 {
-        insert_at(&mut entries, first + random.within(span));
-        insert_at(&mut entries, first + FAR + random.within(FAR));
+        entries.insert_at(first);
+        entries.insert_at(first + FAR + random.within(FAR));
     }
     thread::sleep(2 * DELAY);
     RUNTIME.block_on(Tokio::sleep(Duration::from_millis(10)));
@@ -75,24 +102,11 @@ pub(crate) fn worst_poll<E: Entries>(
 pub(crate) fn removed_at_random<E: Entries>(count: usize) -> Vec<f64> {
     let _entered = Tokio::enter();
     let mut random = Random::new();
-    let mut entries = E::new(0, FAR);
-    let insert = |_| entries.insert(FAR + random.within(FAR), Waker::noop());
+    let mut entries = E::new();
+    let start = Instant::now() + FAR;
+    let insert = |_| entries.insert_at(start + random.within(FAR));
     let mut keys: Vec<_> = (0..count).map(insert).collect();
     (1..count).for_each(|last| keys.swap(last, random.below(last as u64 + 1) as usize));
-    let taken = timed(|| keys.into_iter().for_each(|key| entries.remove(key)));
+    let taken = timed(|| keys.iter().for_each(|key| entries.remove(key)));
     vec![taken.as_nanos() as f64 / count as f64]
-}
-
-/// Microseconds to `peek` at the first of `count` entries within a millisecond, far off: again, and
-/// once the first has been removed.
-pub(crate) fn peek<E: Entries>(count: usize, peek: fn(&E) -> Option<E::Key>) -> Vec<f64> {
-    let _entered = Tokio::enter();
-    let mut entries = filled::<E>(count, FAR, Duration::from_millis(1));
-    let first = |entries: &E| black_box(peek(entries)).expect("many are left");
-    let again = asking(|| timed(|| drop(first(&entries))));
-    let anew = asking(|| {
-        entries.remove(first(&entries));
-        timed(|| drop(first(&entries)))
-    });
-    [again, anew].concat()
 }

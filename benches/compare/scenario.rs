@@ -127,24 +127,18 @@ impl Scenario {
             }
             How::Once(columns) => self.measure_probes(columns, effort, 1, 1),
         };
-        let row = |(index, metric): (usize, &Metric)| Row {
-            name: self.row(metric),
-            unit: metric.1,
+        let row = |(index, &(what, unit)): (usize, &Metric)| Row {
+            name: match what {
+                "" => self.name.clone(),
+                _ => format!("{}: {what}", self.name),
+            },
+            unit,
             figures: samples.each_ref().map(|rounds| {
                 let figures: Vec<f64> = rounds.iter().map(|round| round[index]).collect();
                 Figure::of(&figures)
             }),
         };
         self.metrics.iter().enumerate().map(row).collect()
-    }
-
-    fn row(&self, (what, _): &Metric) -> String {
-        if what.is_empty() { self.name.clone() } else { format!("{}: {what}", self.name) }
-    }
-
-    /// The names of its rows.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = String> {
-        self.metrics.iter().map(|metric| self.row(metric))
     }
 
     /// So many columns at a time.

@@ -5,17 +5,15 @@ use std::time::Duration;
 use tourbillon::Timer;
 use tourbillon::timer::Builder;
 
-use crate::common::entries::{DelayQueue, TheirDelayQueue};
 use crate::common::peers::{AsyncIo, FuturesTimer, Tokio, Tourbillon};
 use crate::common::turns;
 use crate::common::work::Towards::{Earlier, Later};
 use crate::common::work::{self, Work};
+use crate::queues::{DelayQueue, TheirDelayQueue};
 use crate::scenario::{Columns, Effort, How, Metric, OURS, STD, Scenario};
 use crate::tasks::On::{self, OneThread, Workers};
-use crate::windows::CROWDS;
 use crate::{
-    alarm, bursts, cron, expiry, lines, memory, own, punctuality, queues, rest, stories, tasks,
-    threads,
+    alarm, bursts, cron, expiry, lines, own, punctuality, queues, rest, stories, tasks, threads,
 };
 
 /// A function for every peer, and one more for `std` if it is given.
@@ -64,10 +62,6 @@ fn tolerant<R: 'static>(tolerance: Duration, columns: Columns<R>) -> Columns<R> 
     with(move || use_timer(Timer::builder().tolerance(tolerance)), columns)
 }
 
-fn sharded<R: 'static>(shards: usize, columns: Columns<R>) -> Columns<R> {
-    with(move || use_timer(Timer::builder().shards(shards)), columns)
-}
-
 /// The runtime turns our wheels in its own park.
 fn hosted<R: 'static>(on: On, tolerance: Duration, columns: Columns<R>) -> Columns<R> {
     with(move || tasks::drive(on, tolerance), columns)
@@ -93,12 +87,9 @@ fn once(name: &str, metrics: &'static [Metric], columns: Columns<Vec<f64>>) -> S
 }
 
 const NANOS: &[Metric] = &[("", "ns")];
-const RATIO: &[Metric] = &[("", "ratio")];
 const MICROS: &[Metric] = &[("", "us")];
 const LATENESS: &[Metric] = &[("p50", "us"), ("p99", "us")];
-const PEEKING: &[Metric] = &[("", "us"), ("once the first has left", "us")];
 const PROCESSOR: &[Metric] = &[("", "ns of processor")];
-const MAKING: &[Metric] = &[("allocated", "bytes"), ("taken", "ns")];
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -143,25 +134,6 @@ pub(crate) fn scenarios(effort: Effort) -> Vec<Scenario> {
     .collect()
 }
 
-/// Rows that differ in a number.
-pub(crate) struct Series {
-    pub(crate) label: &'static str,
-    /// The numbers, ascending, with the names of the rows.
-    pub(crate) points: Vec<(usize, String)>,
-}
-
-/// Returns the series of the second picture.
-pub(crate) fn series(effort: Effort) -> [Series; 3] {
-    fn series(label: &'static str, numbers: &[usize], name: fn(usize) -> String) -> Series {
-        Series { label, points: numbers.iter().map(|number| (*number, name(*number))).collect() }
-    }
-    [
-        series("arm + random drop, of timers", &bursts_of(effort), burst),
-        series("arm + cancel, on threads", &THREADS, on_threads),
-        series("empty turn, of shards", &SHARDS, empty_turn),
-    ]
-}
-
 fn hot_paths(effort: Effort) -> Vec<Scenario> {
     let mut rows = Vec::new();
     for others in [0, effort.mass / 100, effort.mass] {
@@ -188,12 +160,6 @@ fn hot_paths(effort: Effort) -> Vec<Scenario> {
     rows
 }
 
-const THREADS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-
-fn on_threads(threads: usize) -> String {
-    format!("arm + cancel on {threads} thread{}", plural(threads))
-}
-
 fn many_threads(effort: Effort) -> Vec<Scenario> {
     const LINES: &[Metric] = &[
         ("an arm + cancel touches", ""),
@@ -213,8 +179,9 @@ fn many_threads(effort: Effort) -> Vec<Scenario> {
         ("this turn and an arm + cancel elsewhere share, written", ""),
     ];
     let times = effort.mass / 2;
-    let mut rows = Vec::from(THREADS.map(|threads| {
-        probe(on_threads(threads), NANOS, each!(threads::contended(threads, times)))
+    let mut rows = Vec::from([1, 2, 4, 8].map(|threads| {
+        let name = format!("arm + cancel on {threads} thread{}", plural(threads));
+        probe(name, NANOS, each!(threads::contended(threads, times)))
     }));
     rows.push(once("cache lines", LINES, each!(lines::of())));
     rows.extend([2, 8, 64].map(|shards| {
@@ -237,18 +204,11 @@ fn resets(effort: Effort) -> Vec<Scenario> {
     ]
 }
 
-/// Numbers of timers, up to more than any cache holds.
-fn bursts_of(Effort { mass, .. }: Effort) -> [usize; 5] {
-    [mass / 1_000, mass / 100, mass / 10, mass, 10 * mass]
-}
-
-fn burst(number: usize) -> String {
-    format!("{} armed, dropped in random order, each", count(number))
-}
-
-fn bursts(effort: Effort) -> Vec<Scenario> {
+/// Numbers of timers up to more than any cache holds.
+fn bursts(Effort { mass, .. }: Effort) -> Vec<Scenario> {
     const PARTS: &[Metric] = &[("", "ns"), ("arm", "ns"), ("drop", "ns")];
-    let [few @ .., mass, most] = bursts_of(effort);
+    let burst = |number| format!("{} armed, dropped in random order, each", count(number));
+    let (few, most) = ([mass / 1_000, mass / 100, mass / 10], 10 * mass);
     let mut rows = Vec::from(few.map(|number| {
         probe(burst(number), NANOS, each!(bursts::random_order_again(number, mass / 4)))
     }));
@@ -398,8 +358,8 @@ fn by_driver(
 fn single_sleeps(effort: Effort) -> Vec<Scenario> {
     const RATE: &[Metric] = &[("p50", "us"), ("p99", "us"), ("p99.9", "us")];
     const COST: Metric = ("processor time of each", "us");
-    const BESIDE: &[Metric] = &[("lateness p50", "us"), ("lateness p99", "us"), COST];
     const AT_COST: &[Metric] = &[LATENESS[0], LATENESS[1], COST];
+    const BESIDE: &[Metric] = &[("lateness p50", "us"), ("lateness p99", "us"), COST];
     const DESCENDING: &[Metric] = &[("unparks each", ""), ("driver wake-ups each", "")];
     const BUSY: Duration = Duration::from_millis(1);
     const BLOCKED: Duration = Duration::from_millis(30);
@@ -418,11 +378,13 @@ fn single_sleeps(effort: Effort) -> Vec<Scenario> {
         probe(name, AT_COST, columns)
     }));
     for shards in [1, 64] {
-        let name = format!("200 us beside {shards} occupied shard{}", plural(shards));
         rows.push(probe(
-            name,
+            format!("200 us beside {shards} occupied shard{}", plural(shards)),
             BESIDE,
-            sharded(shards, each!(punctuality::beside_far_timers(shards, MILLI / 5, span))),
+            with(
+                move || use_timer(Timer::builder().shards(shards)),
+                each!(punctuality::beside_far_timers(shards, MILLI / 5, span)),
+            ),
         ));
     }
     let std = Some(Box::new(move || punctuality::thread_sleep_while_busy(BUSY, span)) as _);
@@ -492,16 +454,14 @@ fn memory(effort: Effort) -> Vec<Scenario> {
         ("allocated", "MB"),
         ("resident", "MB"),
     ];
-    const CALLS: &[Metric] = &[("allocations", ""), ("unparks", "")];
     const EACH: &[Metric] = &[("allocated each", "bytes"), ("resident each", "bytes")];
     let mass = effort.mass;
     let armed = format!("{} armed", count(mass));
     let left = format!("{} in boxes, 1 in 256 left", count(mass));
     vec![
-        once("size of the future", SIZE, each!(memory::size())),
+        once("size of the future", SIZE, each!(bursts::size())),
         probe(armed, BURST, each!(bursts::memory(mass))),
         probe(left, SURVIVORS, each!(bursts::survivors(mass))),
-        probe("arm + cancel, not the earliest", CALLS, each!(memory::per_cancelled())),
         probe(clones_of_a_cron_expression(mass / 10), EACH, ours(move || cron::memory(mass / 10))),
     ]
 }
@@ -513,12 +473,8 @@ fn clones_of_a_cron_expression(clones: usize) -> String {
 /// tokio's column is tokio-util's queue.
 fn queues(effort: Effort) -> Vec<Scenario> {
     let mass = effort.mass;
-    let mut rows = vec![
-        probe(
-            "DelayQueue, made with one entry",
-            MAKING,
-            ours_and_tokio(queues::made::<DelayQueue>, queues::made::<TheirDelayQueue>),
-        ),
+    let many = mass / 10;
+    vec![
         probe(
             format!("DelayQueue, {} due, each", count(mass)),
             NANOS,
@@ -536,45 +492,21 @@ fn queues(effort: Effort) -> Vec<Scenario> {
             ),
         ),
         probe(
-            format!("DelayQueue::peek, {} in one slot", count(mass)),
-            PEEKING,
+            format!("DelayQueue, half of {} due at one instant, worst poll", count(many)),
+            MICROS,
             ours_and_tokio(
-                move || queues::peek(mass, DelayQueue::peek),
-                move || queues::peek(mass, TheirDelayQueue::peek),
+                move || queues::worst_poll::<DelayQueue>(many),
+                move || queues::worst_poll::<TheirDelayQueue>(many),
             ),
         ),
-    ];
-    for (span, when) in [(MILLI / 1_000_000, "at one instant"), (MILLI, "within 1 ms")] {
-        let many = mass / 10;
-        let name = format!("DelayQueue, half of {} due {when}, worst poll", count(many));
-        let ours = move || {
-            queues::worst_poll(many, span, |queue: &mut DelayQueue, at| queue.insert_at(1, at))
-        };
-        let theirs = move || {
-            queues::worst_poll(many, span, |queue: &mut TheirDelayQueue, at| {
-                queue.insert_at(1, at.into())
-            })
-        };
-        rows.push(probe(name, MICROS, ours_and_tokio(ours, theirs)));
-    }
-    rows
-}
-
-const SHARDS: [usize; 4] = [1, 8, 64, 256];
-
-fn empty_turn(shards: usize) -> String {
-    format!("turn of an empty Driver, {shards} shard{}", plural(shards))
+    ]
 }
 
 /// Timers, drivers and clocks of one's own.
 fn own(effort: Effort) -> Vec<Scenario> {
     let mass = effort.mass;
     let few = mass / 31;
-    let mut rows = vec![probe("Timer, made, its thread not started", MAKING, ours(own::timer))];
-    rows.extend(
-        SHARDS.map(|shards| work(empty_turn(shards), ours(move || own::empty_turn(shards)))),
-    );
-    rows.extend(SHARDS.map(|shards| {
+    let mut rows = Vec::from([1, 8, 64, 256].map(|shards| {
         let name = format!("turn with nothing due, {shards} occupied shard{}", plural(shards));
         work(name, ours(move || turns::occupied_turn(shards)))
     }));
@@ -594,10 +526,6 @@ fn own(effort: Effort) -> Vec<Scenario> {
     }));
     let name = format!("{}, each", clones_of_a_cron_expression(mass / 10));
     rows.push(probe(name, NANOS, ours(move || cron::arming(mass / 10))));
-    rows.extend(CROWDS.map(|crowd| {
-        let name = format!("wake-ups over the fewest, {}", crowd.name);
-        once(&name, RATIO, ours(move || crowd.wake_ups_over_the_fewest()))
-    }));
     rows
 }
 

@@ -1,10 +1,8 @@
 //! The README's picture: where a timer costs more than tokio's, and where less.
 
-#[path = "../../../benches/compare/picture.rs"]
-mod picture;
+use std::fmt::{Arguments, Write};
 
 use super::{PEERS, Row, Run, value};
-use picture::{GREEN, ORANGE, Picture, WIDTH, logarithmic};
 
 /// Rows it shows: their names in the kept runs, and in the picture.
 const ROWS: [(&str, &str); 12] = [
@@ -32,8 +30,12 @@ const BAR: f64 = 9.0;
 const LEAST: f64 = 0.01;
 const MOST: f64 = 10.0;
 
-const AHEAD: &str = GREEN;
-const BEHIND: &str = ORANGE;
+const WIDTH: f64 = 730.0;
+/// Legible on white and on black, since the ground is transparent.
+const INK: &str = "#6e7781";
+const FAINT: &str = "#8c959f";
+const AHEAD: &str = "#2da44e";
+const BEHIND: &str = "#cf6a1a";
 
 /// Draws for each row, and each run in it, a bar from tokio's cost to ours, and a ring for
 /// async-io's.
@@ -44,7 +46,7 @@ pub fn svg(runs: &[Run<'_>]) -> Result<String, String> {
     legend(&mut picture, runs);
     for mark in [0.01, 0.1, 1.0, 10.0] {
         let width = if mark == 1.0 { 2.0 } else { 0.5 };
-        picture.line((place(mark), HEAD - 4.0), (place(mark), end), width);
+        picture.line((place(mark), HEAD - 4.0), (place(mark), end), FAINT, width);
         let label = if mark == 1.0 { PEERS[0] } else { &format!("\u{d7} {mark}") };
         picture.text(place(mark), HEAD - 10.0, "middle", label);
     }
@@ -69,9 +71,9 @@ pub fn svg(runs: &[Run<'_>]) -> Result<String, String> {
 
 fn legend(picture: &mut Picture, runs: &[Run<'_>]) {
     let y = 42.0;
-    picture.curve(&[(0.0, y - 4.0), (20.0, y - 4.0)], AHEAD, BAR, "");
+    picture.line((0.0, y - 4.0), (20.0, y - 4.0), AHEAD, BAR);
     picture.text(26.0, y, "start", "ahead of tokio");
-    picture.curve(&[(130.0, y - 4.0), (150.0, y - 4.0)], BEHIND, BAR, "");
+    picture.line((130.0, y - 4.0), (150.0, y - 4.0), BEHIND, BAR);
     picture.text(156.0, y, "start", "behind");
     picture.ring(222.0, y - 4.0);
     picture.text(232.0, y, "start", PEERS[1]);
@@ -85,12 +87,60 @@ fn bar(picture: &mut Picture, y: f64, row: &Row<'_>, ours: f64) {
     let colour = if ours < 1.0 { AHEAD } else { BEHIND };
     let (from, to) = (place(ours.min(1.0)), place(ours.max(1.0)));
     // Visible even where the two are equal.
-    picture.curve(&[(from, y), (to.max(from + 2.0), y)], colour, BAR - 1.0, "");
+    picture.line((from, y), (to.max(from + 2.0), y), colour, BAR - 1.0);
     if let (Some(other), Some(tokio)) = (value(row.peers[1]), value(row.peers[0])) {
         picture.ring(place(other / tokio), y);
     }
 }
 
 fn place(ratio: f64) -> f64 {
-    NAMES + BARS * logarithmic(ratio, LEAST, MOST)
+    NAMES + BARS * ((ratio.clamp(LEAST, MOST) / LEAST).log10() / (MOST / LEAST).log10())
+}
+
+/// A picture as SVG.
+struct Picture(String);
+
+impl Picture {
+    fn new(height: f64, title: &str) -> Self {
+        let mut picture = Self(String::new());
+        picture.put(format_args!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+             width=\"{WIDTH}\" height=\"{height}\" font-size=\"13\" fill=\"{INK}\" \
+             font-family=\"system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif\">\n\
+             <text x=\"0\" y=\"18\" font-size=\"15\" font-weight=\"600\">{title}</text>"
+        ));
+        picture
+    }
+
+    fn svg(mut self) -> String {
+        self.put(format_args!("</svg>"));
+        self.0
+    }
+
+    fn put(&mut self, element: Arguments<'_>) {
+        // Writing to a string does not fail.
+        writeln!(self.0, "{element}").unwrap_or_default();
+    }
+
+    /// Upright or level.
+    fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, width: f64) {
+        self.put(format_args!(
+            "<line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" \
+             stroke=\"{colour}\" stroke-width=\"{width}\"/>",
+            from.0, to.0, from.1, to.1
+        ));
+    }
+
+    fn ring(&mut self, x: f64, y: f64) {
+        self.put(format_args!(
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"none\" stroke=\"{INK}\" \
+             stroke-width=\"2\"/>"
+        ));
+    }
+
+    fn text(&mut self, x: f64, y: f64, anchor: &str, text: &str) {
+        self.put(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
+        ));
+    }
 }
