@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
@@ -19,6 +19,8 @@ use tourbillon::virtual_time::VirtualClock;
 use tourbillon_http_limits::{Limit, Limits, Socket, Standing, Watch};
 
 const HELLO: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+const ECHO: &[u8] = b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 6\r\n\r\n1\r\n\r\n2";
+const LARGE: usize = 1 << 20;
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// Both directions of a connection.
@@ -102,12 +104,16 @@ impl Server {
         let serves = Box::pin(async move {
             let seen = Arc::clone(&own);
             let service = service_fn(move |request: Request<Incoming>| {
-                seen.request_begins(request.body().size_hint().exact());
+                let length = request.body().size_hint().exact();
+                seen.request_begins(length);
                 let (seen, path) = (Arc::clone(&seen), request.uri().path().to_owned());
                 async move {
-                    let size = if path == "/large" { 1 << 20 } else { 5 };
+                    if path == "/echo" {
+                        request.collect().await.expect("a whole body");
+                    }
+                    let size = if path == "/large" { LARGE } else { 5 };
                     let mut answer = Response::new(Full::new(Bytes::from(vec![b'.'; size])));
-                    if path == "/refuse" {
+                    if path == "/refuse" || length.is_none() {
                         answer.headers_mut().insert("connection", "close".parse().unwrap());
                     }
                     seen.response_begins(path != "/refuse");
@@ -150,6 +156,11 @@ impl Server {
         self.turn()
     }
 
+    /// Returns how many answers the client has got.
+    fn answers(&self) -> usize {
+        String::from_utf8_lossy(&self.client.pipe().got).matches("HTTP/1.1 200 ").count()
+    }
+
     fn standing(&self) -> Option<Standing> {
         self.watch.standing().map(|(standing, _)| standing)
     }
@@ -180,17 +191,39 @@ fn a_head_that_trickles_in_is_limited_from_its_first_byte() {
     }
 }
 
+/// The limit counts from the last byte that it has taken.
 #[test]
-fn an_answer_that_is_not_taken_is_limited_from_the_last_byte_that_was() {
+fn a_client_that_takes_no_answer_is_cut_whatever_it_sends() {
     let mut server = Server::new();
     server.client.pipe().room = 1_000;
     server.send(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(server.after(span(Limit::Write) - MOMENT), None);
     server.client.pipe().room = 1;
     assert_eq!(server.turn(), None);
-    assert_eq!(server.after(span(Limit::Write) - MOMENT), None);
+    for _ in 0..2 {
+        server.send(HELLO);
+        assert_eq!(server.after((span(Limit::Write) - MOMENT) / 2), None);
+    }
     assert_eq!(server.standing(), Some(Standing::Unread));
     assert_eq!(server.after(MOMENT), Some(Some(Limit::Write)));
+}
+
+#[test]
+fn a_client_that_takes_an_answer_slowly_is_served_to_the_end() {
+    for (behind, answers) in [(&b""[..], 1), (HELLO, 2)] {
+        let mut server = Server::new();
+        server.client.pipe().room = 0;
+        server.send(&[b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n", behind].concat());
+        for _ in 0..65 {
+            assert_eq!(server.after(span(Limit::Write) - MOMENT), None);
+            server.client.pipe().room += LARGE / 64;
+            assert_eq!(server.turn(), None);
+        }
+        assert_eq!(server.answers(), answers);
+        // The silence begins with the last byte that is taken.
+        assert_eq!(server.after(span(Limit::Idle) - MOMENT), None);
+        assert_eq!(server.after(MOMENT), Some(Some(Limit::Idle)));
+    }
 }
 
 #[test]
@@ -212,11 +245,36 @@ fn a_client_that_keeps_asking_is_never_closed() {
 }
 
 #[test]
-fn a_request_that_came_with_the_one_before_is_limited_as_its_own_head() {
+fn a_head_that_begins_with_the_request_before_is_cut_at_the_header_limit() {
+    for (before, answers) in [(HELLO, 1), (ECHO, 1), (&[HELLO, ECHO, HELLO].concat(), 3)] {
+        let mut server = Server::new();
+        server.send(&[before, &HELLO[..9]].concat());
+        assert_eq!(server.answers(), answers);
+        assert_eq!(server.after(span(Limit::Header) - MOMENT), None);
+        assert_eq!(server.after(MOMENT), Some(Some(Limit::Header)));
+    }
+    // Nothing of the next: that is idle, also if the end of the body or head comes by itself.
+    for (first, rest) in
+        [HELLO.split_at(0), HELLO.split_at(HELLO.len() - 1), ECHO.split_at(ECHO.len() - 3)]
+    {
+        let mut server = Server::new();
+        server.send(first);
+        assert_eq!(server.after(MOMENT), None);
+        server.send(rest);
+        assert_eq!(server.answers(), 1);
+        assert_eq!(server.after(span(Limit::Idle) - MOMENT), None);
+        assert_eq!(server.after(MOMENT), Some(Some(Limit::Idle)));
+    }
+}
+
+#[test]
+fn a_body_in_chunks_is_served_and_ends_the_connection() {
     let mut server = Server::new();
-    server.send(&[HELLO, &HELLO[..9]].concat());
-    assert_eq!(server.after(span(Limit::Header) - MOMENT), None);
-    assert_eq!(server.after(MOMENT), Some(Some(Limit::Header)));
+    let request = b"POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n\
+                    2\r\nab\r\n0\r\n\r\nGET / HTTP/1.1\r\nho";
+    server.send(request);
+    assert_eq!(server.answers(), 1);
+    assert_eq!(server.after(span(Limit::Linger)), Some(Some(Limit::Linger)));
 }
 
 #[test]

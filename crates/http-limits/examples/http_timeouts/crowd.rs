@@ -123,7 +123,6 @@ impl Crowd {
             all.extend_from_slice(&cuts.borrow());
         }
         percentiles("all", "", &mut all);
-        histogram(&all);
         let stats = Timer::global().stats();
         println!(
             "\ntimers: {} armed, {} fired, {} cancelled; woken {:?} late at most",
@@ -148,19 +147,4 @@ fn percentiles(name: &str, limit: &str, cuts: &mut [Duration]) {
         print!(" {:6.2} ms", late.as_secs_f64() * 1e3);
     }
     println!();
-}
-
-/// One line for each doubling of the lateness, from the least to the most.
-fn histogram(cuts: &[Duration]) {
-    let bucket = |late: &Duration| late.as_micros().max(1).ilog2();
-    let (Some(low), Some(high)) = (cuts.iter().map(bucket).min(), cuts.iter().map(bucket).max())
-    else {
-        return;
-    };
-    println!();
-    for power in low..=high {
-        let clients = cuts.iter().filter(|late| bucket(late) == power).count();
-        let bar = "#".repeat((clients * 60).div_ceil(cuts.len()));
-        println!("  under {:8.2} ms {clients:4}  {bar}", (2_u64 << power) as f64 / 1e3);
-    }
 }

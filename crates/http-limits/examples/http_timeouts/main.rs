@@ -34,7 +34,6 @@ mod clients;
 mod crowd;
 mod limits;
 mod server;
-mod socket;
 
 use std::convert::Infallible;
 use std::io;

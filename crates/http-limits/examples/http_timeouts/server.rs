@@ -15,12 +15,12 @@ use hyper::header::{CONNECTION, CONTENT_LENGTH, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use smol::io::{AsyncRead, AsyncWrite};
+use smol::net::TcpStream;
+use smol_hyper::rt::FuturesIo;
 use tourbillon::Timer;
 use tourbillon_http_limits::{Socket, Watch};
 
 use super::limits::Limit;
-use super::socket::Stream;
 
 /// The largest request body that is taken.
 const BODY_MAX: usize = 64 * 1024;
@@ -47,10 +47,11 @@ impl Counters {
 }
 
 /// Serves one client to the end. Returns the limit it was cut for without an answer, if it was.
-pub(crate) async fn connection<S>(stream: S, timer: &Timer, counters: &Counters) -> Option<Limit>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+pub(crate) async fn connection(
+    stream: TcpStream,
+    timer: &Timer,
+    counters: &Counters,
+) -> Option<Limit> {
     let watch = Arc::new(Watch::new(timer, Limit::of_connection()));
     let service = service_fn(|request: Request<Incoming>| {
         // At once, and not when the future is first polled: bytes read in between belong to the
@@ -58,7 +59,7 @@ where
         watch.request_begins(request.body().size_hint().exact());
         answer(request, timer, &watch, counters)
     });
-    let socket = Socket::new(Stream(stream), Arc::clone(&watch));
+    let socket = Socket::new(FuturesIo::new(stream), Arc::clone(&watch));
     let mut builder = http1::Builder::new();
     // hyper's own limit counts from the end of the response before; the watch's does not.
     builder.header_read_timeout(None);
