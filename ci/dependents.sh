@@ -69,7 +69,7 @@ TOML
     cd "$root"
 }
 
-say "our tests of governor and backon"
+say "our tests of backon"
 (cd integration/dependents && cargo tree --quiet --depth 1 &&
     some_tests cargo test --quiet)
 own_tests governor 0.10.4 '

@@ -77,25 +77,6 @@ fn requests_that_wait_for_each_other_time_out_one_by_one() {
 }
 
 #[test]
-fn axum_takes_a_timeout_that_answers_without_an_error_handler() {
-    let (timer, clock) = virtual_timer();
-    let start = clock.now();
-    let answer = || StatusCode::GATEWAY_TIMEOUT.into_response();
-    let router: Router = Router::new()
-        .route("/silence", get(pending::<()>))
-        .route("/answer", get(async || "42"))
-        .layer(TimeoutOrElseLayer::with_timer(LIMIT, answer, &timer));
-    let status = |path: &str| {
-        let request = Request::builder().uri(path).body(axum::body::Body::empty());
-        let response = router.clone().oneshot(request.expect("the path is valid"));
-        clock.block_on(response).expect("a router does not fail").status()
-    };
-    assert_eq!((status("/answer"), clock.now()), (StatusCode::OK, start));
-    assert_eq!((status("/silence"), clock.now() - start), (StatusCode::GATEWAY_TIMEOUT, LIMIT));
-    assert_eq!((timer.stats().pending, status("/nowhere")), (0, StatusCode::NOT_FOUND));
-}
-
-#[test]
 fn axum_takes_a_limit_from_each_requests_header() {
     let (timer, clock) = virtual_timer();
     let answer = || StatusCode::GATEWAY_TIMEOUT.into_response();
