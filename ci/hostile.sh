@@ -2,7 +2,8 @@
 # Storms of hostile foreign code (tests/it/hostile.rs), more than the tests have: 2,000 of each
 # kind, or as many as the first argument says; then a fiftieth of that under valgrind, which reports
 # memory that is used after it was freed, or before it was written; and a plain driver's life. In
-# between a library with a driver is loaded and unloaded, a thousand times.
+# between half as many rounds of forks (tests/it/fork/storm.rs), and a library with a driver is
+# loaded and unloaded, a thousand times.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 count=${1:-2000}
@@ -17,6 +18,10 @@ storms() {
 
 say "$count storms of each kind"
 storms "$count"
+
+say "$((count / 2)) rounds of forks"
+TOURBILLON_ALONE=1 TOURBILLON_FORKS=$((count / 2)) some_tests cargo test --quiet --all-features \
+    --test it -- --exact --nocapture fork::storm::children_forked_in_a_storm_have_timers
 
 say "a library that is loaded and unloaded"
 cargo rustc --quiet --example plugin --crate-type cdylib

@@ -11,7 +11,6 @@ wait
 stage "durable timers, all" ci/durable.sh nightly
 stage "Miri, all, under four seeds" ci/miri.sh full 4
 stage "small faults" ci/mutants.sh
-stage "forks" ci/fork.sh
 stage "sanitizers" ci/sanitize.sh
 stage "browsers, the rest" ci/web.sh nightly
 stage "no operating system, what it takes" ci/bare.sh nightly
@@ -33,7 +32,7 @@ stage "tests of tokio's timers" ci/compat.sh
 stage "oldest dependencies" ci/minimal.sh
 stage "crontab as a process" ci/crontab.sh
 stage "crontab beside Debian's cron" ci/crontab-debian.sh
-stage "hostile code" ci/hostile.sh
+stage "hostile code, and forks" ci/hostile.sh
 stage "faked clocks" ci/faketime.sh
 stage "stress" ci/stress.sh
 stage "fuzzing" ci/fuzz.sh 60

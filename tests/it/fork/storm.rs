@@ -7,7 +7,7 @@
 //! first fork, and none ends; only children start the threads of a first use.
 //!
 //! Actions follow from the seed; their times do not. `TOURBILLON_FORKS` says how many rounds
-//! there are; `ci/fork.sh`, in the repository, runs more.
+//! there are; `ci/hostile.sh`, in the repository, runs more.
 
 use std::pin::Pin;
 use std::sync::Arc;
