@@ -2,10 +2,9 @@
 # Builds every example, as the tests do, and runs it; each must end by itself with exit code 0.
 . "$(dirname "$0")/lib.sh"
 linted cargo build --quiet --all-features --examples --package tourbillon \
-    --package tourbillon-http-limits --package tourbillon-tokio
+    --package tourbillon-http-limits
 examples=target/debug/examples
-for source in examples/*.rs examples/leak crates/http-limits/examples/http_timeouts \
-    crates/tokio/examples/drive.rs; do
+for source in examples/*.rs examples/leak crates/http-limits/examples/http_timeouts; do
     example=$(basename "$source" .rs)
     # A library, which ci/hostile.sh loads and unloads.
     [ "$example" != plugin ] || continue

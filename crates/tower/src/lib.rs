@@ -79,19 +79,6 @@ impl TimeoutLayer {
     }
 
     /// A layer with this limit, on `timer`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use tourbillon::Timer;
-    /// use tourbillon_tower::TimeoutLayer;
-    ///
-    /// let timer = Timer::builder().build()?;
-    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(5), &timer);
-    /// # std::io::Result::Ok(())
-    /// ```
     pub fn with_timer(limit: Duration, timer: &Timer) -> Self {
         Self { limit, timer: timer.clone() }
     }
@@ -162,20 +149,6 @@ impl<S> Timeout<S> {
     }
 
     /// Puts a limit on the requests of `service`, on `timer`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use tourbillon_tower::Timeout;
-    /// use tourbillon::Timer;
-    /// use tourbillon::virtual_time::VirtualClock;
-    ///
-    /// let timer = Timer::builder().virtual_clock(&VirtualClock::new()).build()?;
-    /// let service = Timeout::with_timer("any service", Duration::from_secs(5), &timer);
-    /// # std::io::Result::Ok(())
-    /// ```
     pub fn with_timer(service: S, limit: Duration, timer: &Timer) -> Self {
         Self { service, limit, timer: timer.clone() }
     }
@@ -186,18 +159,6 @@ impl<S> Timeout<S> {
     }
 
     /// The inner service, to be changed.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use tourbillon_tower::Timeout;
-    ///
-    /// let mut service = Timeout::new(1, Duration::from_secs(5));
-    /// *service.get_mut() += 1;
-    /// assert_eq!(service.into_inner(), 2);
-    /// ```
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.service
     }

@@ -96,20 +96,6 @@ impl<A, L> TimeoutOrElseLayer<A, L> {
     }
 
     /// A layer with this [`Limit`], on `timer`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use tourbillon::Timer;
-    /// use tourbillon_tower::TimeoutOrElseLayer;
-    ///
-    /// let timer = Timer::builder().build()?;
-    /// let layer = TimeoutOrElseLayer::with_timer(Duration::from_secs(5), || 504, &timer);
-    /// # drop(layer);
-    /// # std::io::Result::Ok(())
-    /// ```
     pub fn with_timer(limit: L, answer: A, timer: &Timer) -> Self {
         Self { limit, timer: timer.clone(), answer }
     }

@@ -234,17 +234,6 @@ impl<S: Schedule> Ticks<S> {
     }
 
     /// Polls for the next tick. While pending, the waker of the last poll is woken for it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::task::{Context, Waker};
-    /// use tourbillon_cron::{Cron, Schedule as _};
-    ///
-    /// let mut ticks = Cron::parse("0 0 29 2 MON#5", "UTC")?.ticks();
-    /// assert!(ticks.poll_tick(&mut Context::from_waker(Waker::noop())).is_pending());
-    /// # Ok::<(), tourbillon_cron::ParseError>(())
-    /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Option<Tick>> {
         let mut asked = 0;
         while let Some(next) = self.next {
@@ -339,16 +328,6 @@ impl<S> Ticks<S> {
     }
 
     /// The schedule.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tourbillon_cron::{Cron, Schedule as _};
-    ///
-    /// let ticks = Cron::parse("@daily", "UTC")?.ticks();
-    /// assert_eq!(ticks.schedule().expression(), "@daily");
-    /// # Ok::<(), tourbillon_cron::ParseError>(())
-    /// ```
     pub fn schedule(&self) -> &S {
         &self.schedule
     }
