@@ -1,15 +1,19 @@
 //! Schedules move between services and databases by `tourbillonctl export` and `import`.
 //! `ci/durable-postgres.sh` makes the PostgreSQL.
 
+#[path = "support/ctl.rs"]
+mod ctl;
 #[path = "support/http.rs"]
 mod http;
+#[path = "support/postgres.rs"]
+mod postgres;
 #[path = "support/tourbillond.rs"]
 mod tourbillond_process;
 
 use std::io::{BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
+use ctl::ctl;
 use serde_json::{Value, json};
 use tourbillond_process::Tourbillond;
 
@@ -23,24 +27,15 @@ fn start(folder: &Path, store: &str) -> Tourbillond {
     Tourbillond::start(folder, &["--config", "apps.toml", "--store", store])
 }
 
-fn ctl(service: &Tourbillond, arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillonctl"));
-    command.args(["--url", &format!("http://{}", service.address)]).args(arguments);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut process = command.spawn().unwrap();
-    process.stdin.take().unwrap().write_all(input).unwrap();
-    process.wait_with_output().unwrap()
-}
-
 /// The lines of a service, with everything in it.
 fn export(service: &Tourbillond) -> Vec<u8> {
-    let output = ctl(service, &["export"], b"");
+    let output = ctl(&service.address, &["export"], b"");
     assert!(output.status.success(), "{output:?}");
     output.stdout
 }
 
 fn import(service: &Tourbillond, lines: &[u8]) -> String {
-    let output = ctl(service, &["import", "--yes", "-"], lines);
+    let output = ctl(&service.address, &["import", "--yes", "-"], lines);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -103,30 +98,19 @@ fn schedules_move_from_sqlite_to_sqlite_and_are_the_same_bytes_again() {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let [from, to] = folders.each_ref().map(|folder| start(folder.path(), "timers.db"));
     fill(&from);
-    let notes = String::from_utf8(ctl(&from, &["export"], b"").stderr).unwrap();
+    let notes = String::from_utf8(ctl(&from.address, &["export"], b"").stderr).unwrap();
     assert_eq!(notes, "header secrets, by name alone: ledger\n");
     moves(&from, &to);
-    let one = ctl(&from, &["export", "--prefix", "at"], b"");
+    let one = ctl(&from.address, &["export", "--prefix", "at"], b"");
     assert_eq!(one.stdout.split(|byte| *byte == b'\n').count(), 4);
     assert!(from.stop() && to.stop());
 }
 
 #[test]
 fn schedules_move_from_sqlite_to_postgresql_and_are_the_same_bytes_again() {
-    let environment = |name: &str| {
-        std::env::var(name).unwrap_or_else(|_| {
-            panic!("{name} is not set; `ci/durable-postgres.sh` makes a cluster")
-        })
-    };
-    let cluster = environment("TOURBILLON_POSTGRES");
-    let name = format!("tourbillond_export_{}", std::process::id());
-    let mut psql = Command::new(Path::new(&environment("TOURBILLON_POSTGRES_BIN")).join("psql"));
-    psql.args([&cluster, "-c", &format!("CREATE DATABASE {name}")]).stdout(Stdio::null());
-    assert!(psql.status().unwrap().success());
-    let (server, _) = cluster.rsplit_once('/').unwrap();
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let from = start(folders[0].path(), "timers.db");
-    let to = start(folders[1].path(), &format!("{server}/{name}"));
+    let to = start(folders[1].path(), &postgres::database("export"));
     fill(&from);
     moves(&from, &to);
     assert!(from.stop() && to.stop());
@@ -143,14 +127,14 @@ fn an_export_without_all_values_says_so_and_an_import_asks_for_them() {
     assert_eq!(from.call("", "POST", SCHEDULES, &one).0, 201);
     let pause = json!({ "until": "2199-01-01T00:00:00Z" });
     assert_eq!(from.call("", "POST", &format!("{SCHEDULES}/k/pause"), &pause).0, 200);
-    let output = ctl(&from, &["export"], b"");
+    let output = ctl(&from.address, &["export"], b"");
     assert_eq!(output.status.code(), Some(4));
     let notes = String::from_utf8(output.stderr).unwrap();
     let (header, paused) = ("k: callback.headers.Cookie", "k: its pause");
     assert_eq!(notes, format!("not exported: {header}\nnot exported: {paused}\n"));
     assert!(!String::from_utf8_lossy(&output.stdout).contains("hunter2"));
     assert_eq!(import(&from, &output.stdout), "nothing differs\n", "it has the value");
-    let refused = ctl(&to, &["import", "--yes", "-"], &output.stdout);
+    let refused = ctl(&to.address, &["import", "--yes", "-"], &output.stdout);
     assert_eq!(refused.status.code(), Some(2));
     assert!(
         String::from_utf8_lossy(&refused.stderr).ends_with("\n  k: callback.headers.Cookie\n"),
@@ -198,7 +182,7 @@ fn what_is_over_or_past_is_not_called_again_and_a_refusal_keeps_no_other_waiting
         ),
         (&*again, 1, "+ over\n+ z\n1 done\n", "not done: over: 409 Conflict: "),
     ] {
-        let output = ctl(&service, &["import", "--yes", "-"], whole(lines).as_bytes());
+        let output = ctl(&service.address, &["import", "--yes", "-"], whole(lines).as_bytes());
         assert_eq!(output.status.code(), Some(code), "{output:?}");
         assert_eq!(String::from_utf8(output.stdout).unwrap(), out);
         let said = String::from_utf8(output.stderr).unwrap();
@@ -206,7 +190,7 @@ fn what_is_over_or_past_is_not_called_again_and_a_refusal_keeps_no_other_waiting
     }
     assert_eq!((state("over"), state("past")), ("dead".into(), Value::Null));
     assert_eq!(state("z"), "pending");
-    let past = ctl(&service, &["import", "--yes", "--past", "-"], whole(&lines).as_bytes());
+    let past = ctl(&service.address, &["import", "--yes", "--past", "-"], whole(&lines).as_bytes());
     assert_eq!(String::from_utf8(past.stdout).unwrap(), "+ past\n1 done\n");
     assert_ne!(state("past"), Value::Null);
     assert!(service.stop());
@@ -218,7 +202,7 @@ fn an_export_that_was_cut_is_not_imported() {
     let service = start(folder.path(), "timers.db");
     let cut = line("k", json!({ "every": "1h" }), "https://example.com/");
     for lines in ["", &*cut] {
-        let output = ctl(&service, &["import", "--yes", "-"], lines.as_bytes());
+        let output = ctl(&service.address, &["import", "--yes", "-"], lines.as_bytes());
         assert_eq!(output.status.code(), Some(2), "{output:?}");
     }
     assert_eq!(service.call("", "GET", SCHEDULES, &Value::Null).1["items"], json!([]));
@@ -270,22 +254,14 @@ fn what_another_deletes_or_changes_meanwhile_is_left_as_it_is() {
         "POST /v1/apps/default/schedules" => (201, json!({})),
         _ => (404, json!({ "title": "Not Found" })),
     });
-    let run = |arguments: &[&str], input: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillonctl"));
-        command.args(["--url", &format!("http://{address}")]).args(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command.spawn().unwrap();
-        process.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        process.wait_with_output().unwrap()
-    };
-    let output = run(&["export"], "");
+    let output = ctl(&address, &["export"], b"");
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("{\"key\":\"k\"") && text.ends_with("{\"end\":1}\n"), "{text}");
     assert_eq!(asked.try_iter().count(), 3);
     let when = json!({ "every": "2h" });
     let lines = ["gone", "k"].map(|key| line(key, when.clone(), "https://example.com/")).concat();
-    let output = run(&["import", "--yes", "-"], &(lines + "{\"end\":2}\n"));
+    let output = ctl(&address, &["import", "--yes", "-"], (lines + "{\"end\":2}\n").as_bytes());
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(said, "not done: k: 412 Stale\n");

@@ -2,6 +2,8 @@
 
 #[path = "process/container.rs"]
 mod container;
+#[path = "support/ctl.rs"]
+mod ctl;
 #[path = "support/http.rs"]
 mod http;
 #[path = "process/manual.rs"]
@@ -21,6 +23,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use ctl::ctl;
 use serde_json::{Value, json};
 use tourbillond_process::Tourbillond;
 
@@ -260,9 +263,8 @@ fn a_file_is_applied_once_also_with_values_that_are_not_shown() {
         );
         let file = folder.path().join("schedules.toml");
         std::fs::write(&file, text).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillonctl"));
-        command.args(["--url", &format!("http://{}", service.address), "apply", consent, "-f"]);
-        let output = command.arg(file).output().unwrap();
+        let file = file.to_str().unwrap();
+        let output = ctl(&service.address, &["apply", consent, "-f", file], b"");
         (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
     };
     assert_eq!(apply("Bearer one", "--yes").0, 0);
@@ -287,9 +289,7 @@ fn a_callback_is_tested_and_a_schedule_found_from_a_terminal() {
         assert_eq!(status, 201);
     }
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillonctl"));
-        command.args(["--url", &format!("http://{}", service.address)]).args(arguments);
-        let output = command.output().unwrap();
+        let output = ctl(&service.address, arguments, b"");
         (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
     };
     let (code, shown) = run(&["schedules", "--search", "MAIL"]);

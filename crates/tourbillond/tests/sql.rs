@@ -1,6 +1,8 @@
 //! Callbacks that are made by SQL, in a transaction of the caller's: `deploy/call.sql`.
 //! `ci/durable-postgres.sh` makes the PostgreSQL.
 
+#[path = "support/postgres.rs"]
+mod postgres;
 #[path = "sql/programs.rs"]
 mod programs;
 #[path = "support/tourbillond.rs"]
@@ -8,11 +10,11 @@ mod tourbillond_process;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use postgres::{database, psql, start_psql};
 use serde_json::{Value, json};
 use tourbillond_process::Tourbillond;
 
@@ -27,11 +29,6 @@ const ROW: &str = r#"
         convert_from(t.payload, 'UTF8'), '"created":"[0-9T:.-]+Z"', '"created":""'))
     FROM tourbillon.timer AS t WHERE t.name = 'shop/k';"#;
 
-fn environment(name: &str) -> String {
-    std::env::var(name)
-        .unwrap_or_else(|_| panic!("{name} is not set; `ci/durable-postgres.sh` makes a cluster"))
-}
-
 /// A service on a database of its own, in which the role `web` may call back for the app `shop`.
 struct Shop {
     service: Tourbillond,
@@ -44,12 +41,9 @@ impl Shop {
     fn start(folder: &Path, limit: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tourbillond_sql_{}_{number}", std::process::id());
-        let cluster = environment("TOURBILLON_POSTGRES");
-        let (server, _) = cluster.rsplit_once('/').unwrap();
-        let web = format!("{name}_web");
-        psql(&cluster, &[], &format!("CREATE DATABASE {name}; CREATE ROLE {web};")).unwrap();
-        let store = format!("{server}/{name}");
+        let store = database(&format!("sql_{number}"));
+        let web = format!("{}_web", store.rsplit('/').next().unwrap());
+        psql(&store, &[], &format!("CREATE ROLE {web};")).unwrap();
         let config = "[apps.shop]\nnetworks = ['127.0.0.0/8']\n\
                       [apps.shop.header_secrets]\n\
                       ledger = { value = 'Bearer hunter2', hosts = ['example.com'] }\n";
@@ -84,28 +78,6 @@ impl Shop {
             }
             thread::sleep(LOOK);
         }
-    }
-}
-
-/// Starts psql, which runs what it is given; answers are lines, and errors end with their codes.
-fn start_psql(address: &str, flags: &[&str]) -> Child {
-    let program = Path::new(&environment("TOURBILLON_POSTGRES_BIN")).join("psql");
-    let mut command = Command::new(program);
-    command.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=sqlstate"]).args(flags);
-    command.arg(address).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().unwrap()
-}
-
-/// Runs a script; the lines of its answers, or the code of its error.
-fn psql(address: &str, flags: &[&str], script: &str) -> Result<Vec<String>, String> {
-    let mut process = start_psql(address, flags);
-    process.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
-    let output = process.wait_with_output().unwrap();
-    let [answers, errors] =
-        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    match output.status.success() {
-        true => Ok(answers.lines().map(str::to_owned).collect()),
-        false => Err(errors.trim().rsplit_once(' ').unwrap().1.to_owned()),
     }
 }
 

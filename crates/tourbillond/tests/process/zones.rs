@@ -1,8 +1,6 @@
 //! The data of time zones change between two runs of the service.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -24,16 +22,6 @@ const HOUR_US: i64 = 3_600_000_000;
 fn put(folder: &Path, zone: &str, version: &str) {
     fs::copy(Path::new(SYSTEM).join(zone), folder.join("Moved")).unwrap();
     fs::write(folder.join("tzdata.zi"), format!("# version {version}\n")).unwrap();
-}
-
-/// Reads the metrics of a service.
-fn metrics(address: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-        .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
 }
 
 #[test]
@@ -71,7 +59,8 @@ fn a_schedule_keeps_its_local_time_when_its_zone_gets_other_rules() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let data = format!("version=\"2026f in {}\"", zones.display());
-    let metrics = metrics(&service.address);
+    let (_, metrics) = service.call("", "GET", "/metrics", &Value::Null);
+    let metrics = metrics.as_str().unwrap();
     for line in [
         format!("tourbillond_zone_data_info{{{data}}} 1"),
         "tourbillond_rezoned_total 1".to_owned(),

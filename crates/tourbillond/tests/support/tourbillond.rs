@@ -53,7 +53,7 @@ impl Tourbillond {
         self.process.wait().unwrap().success()
     }
 
-    /// The status and the body of an answer.
+    /// The status and the body of an answer; a body that is no JSON as text.
     pub(crate) fn call(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let mut stream = TcpStream::connect(&self.address).unwrap();
@@ -70,7 +70,7 @@ impl Tourbillond {
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+        (status, serde_json::from_str(body).unwrap_or_else(|_| body.into()))
     }
 }
 
