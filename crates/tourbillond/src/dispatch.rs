@@ -84,3 +84,20 @@ async fn head(stream: &mut (impl tokio::io::AsyncRead + Unpin)) -> std::io::Resu
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
+
+/// Runs a test again, in a process with few descriptors: a limit is the whole process's. Returns
+/// whether it is that process.
+#[cfg(test)]
+fn is_starved(name: &str) -> bool {
+    const STARVED: &str = "TOURBILLOND_TEST_STARVED";
+    if std::env::var_os(STARVED).is_some() {
+        return true;
+    }
+    let own = std::env::current_exe().unwrap();
+    let mut shell = std::process::Command::new("sh");
+    let script = "ulimit -n 256; exec \"$0\" --exact --nocapture --test-threads 1 \"$1\"";
+    let output = shell.args(["-c", script]).arg(own).arg(name).env(STARVED, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+    false
+}

@@ -20,6 +20,9 @@
 mod answers;
 pub mod api;
 mod audit;
+#[cfg(test)]
+#[path = "../tests/support/authority.rs"]
+mod authority;
 pub mod callback;
 mod catalog;
 pub mod config;

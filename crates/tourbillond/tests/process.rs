@@ -1,5 +1,7 @@
 //! The binary as a process: it starts, calls back, stops in good order, and finds everything again.
 
+#[path = "support/authority.rs"]
+mod authority;
 #[path = "process/container.rs"]
 mod container;
 #[path = "support/ctl.rs"]

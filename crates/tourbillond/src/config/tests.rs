@@ -1,9 +1,8 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
-
 use super::{Flags, LogFormat, Scope, StoreAt, TlsFiles, TlsVersion, load};
+use crate::authority::{Authority, pem};
 
 const SHA: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
@@ -277,24 +276,18 @@ fn a_file_with_secrets_that_everybody_can_read_is_warned_about() {
     }
 }
 
-/// Writes a certificate and its key, and returns the folder as text.
+/// Makes a folder with the files of an authority, and returns it as text.
 fn certify(folder: &tempfile::TempDir, name: &str) -> String {
-    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    pem(folder, &format!("{name}.pem"), "CERTIFICATE", own.cert.der());
-    pem(folder, &format!("{name}.key"), "PRIVATE KEY", &own.signing_key.serialize_der());
-    folder.path().display().to_string()
-}
-
-fn pem(folder: &tempfile::TempDir, name: &str, label: &str, der: &[u8]) {
-    let text = BASE64_STANDARD.encode(der);
-    let text = format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n");
-    std::fs::write(folder.path().join(name), text).unwrap();
+    let folder = folder.path().join(name);
+    std::fs::create_dir(&folder).unwrap();
+    Authority::new().issue(&folder);
+    folder.display().to_string()
 }
 
 /// An app with a certificate for these hosts.
 fn identified(folder: &str, key: &str, hosts: &str) -> String {
     format!(
-        "[[apps.a.client_certificates]]\ncertificate = '{folder}/one.pem'\n\
+        "[[apps.a.client_certificates]]\ncertificate = '{folder}/chain.pem'\n\
          key = '{folder}/{key}'\nhosts = [{hosts}]"
     )
 }
@@ -302,28 +295,31 @@ fn identified(folder: &str, key: &str, hosts: &str) -> String {
 #[test]
 fn authorities_and_client_certificates_are_read_and_what_is_wrong_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    certify(&folder, "one");
-    let at = certify(&folder, "other");
-    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
-    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
-    write("both.pem", read("one.pem") + &read("other.pem"));
+    let at = certify(&folder, "one");
+    let other = certify(&folder, "other");
+    let read = |folder: &str| std::fs::read_to_string(format!("{folder}/ca.pem")).unwrap();
+    let write = |name: &str, text: String| std::fs::write(format!("{at}/{name}"), text).unwrap();
+    write("both.pem", read(&at) + &read(&other));
     write("empty", String::new());
-    pem(&folder, "nonsense.pem", "CERTIFICATE", b"nonsense");
+    write("nonsense.pem", pem("CERTIFICATE", b"nonsense"));
     let ca = |name: &str| format!("[apps.a]\nca = '{at}/{name}'");
     let only = ca("both.pem") + "\nca_only = true";
-    for good in [ca("both.pem"), only, identified(&at, "one.key", "'h'")] {
+    for good in [ca("both.pem"), only, identified(&at, "key.pem", "'h'")] {
         let (_file, flags) = file(&good);
         load(&flags).unwrap();
     }
     for (wrong, why) in [
         (ca("none.pem"), "`apps.a`: `ca`: DIR/none.pem: "),
         (ca("empty"), "DIR/empty: it has no certificate"),
-        (ca("one.key"), "DIR/one.key: it has no certificate"),
+        (ca("key.pem"), "DIR/key.pem: it has no certificate"),
         (ca("nonsense.pem"), "DIR/nonsense.pem: certificate 1 cannot serve as an authority: "),
         ("[apps.a]\nca_only = true".to_owned(), "`ca_only` needs a `ca`"),
-        (identified(&at, "other.key", "'h'"), "DIR/other.key is not the key of DIR/one.pem"),
-        (identified(&at, "one.pem", "'h'"), "`client_certificates`: DIR/one.pem: it has no key"),
-        (identified(&at, "one.key", ""), "`hosts` is empty; list"),
+        (
+            identified(&at, "../other/key.pem", "'h'"),
+            "DIR/../other/key.pem is not the key of DIR/chain.pem",
+        ),
+        (identified(&at, "ca.pem", "'h'"), "`client_certificates`: DIR/ca.pem: it has no key"),
+        (identified(&at, "key.pem", ""), "`hosts` is empty; list"),
     ] {
         let refused = refused(&wrong);
         assert!(refused.contains(&why.replace("DIR", &at)), "{wrong}: {refused}");
@@ -335,8 +331,8 @@ fn a_key_that_everybody_can_read_is_warned_about() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let at = certify(&folder, "one");
-    let (_file, flags) = file(&identified(&at, "one.key", "'h'"));
-    let key = format!("{at}/one.key");
+    let (_file, flags) = file(&identified(&at, "key.pem", "'h'"));
+    let key = format!("{at}/key.pem");
     for (mode, is_exposed) in [(0o600, false), (0o640, false), (0o644, true)] {
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
         let said = load(&flags).unwrap().0.exposed;

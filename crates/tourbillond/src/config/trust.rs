@@ -123,21 +123,17 @@ fn identified(
 
 #[cfg(test)]
 mod tests {
-    use base64::prelude::{BASE64_STANDARD, Engine as _};
-
     use super::*;
+    use crate::authority::Authority;
 
     #[test]
     fn authorities_of_a_file_are_beside_the_systems_or_alone() {
-        let [own, other] =
-            [(); 2].map(|()| rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap());
+        let [own, other] = [(); 2].map(|()| Authority::new());
         let folder = tempfile::tempdir().unwrap();
+        own.issue(folder.path());
         let file = folder.path().join("ca.pem");
-        let text = BASE64_STANDARD.encode(own.cert.der());
-        let text = format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
-        std::fs::write(&file, text).unwrap();
         let mut system = RootCertStore::empty();
-        system.add(other.cert.der().clone()).unwrap();
+        system.add(other.own().clone()).unwrap();
         let system = Arc::new(system);
         let count = |file, is_only| roots(file, is_only, &system).map(|roots| roots.len());
         assert_eq!(count(Some(&*file), true), Ok(1));

@@ -126,25 +126,17 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
 
 #[cfg(test)]
 mod tests {
-    use base64::prelude::{BASE64_STANDARD, Engine as _};
     use tourbillon::virtual_time::VirtualClock;
 
     use super::*;
     use crate::answers::Answers;
+    use crate::authority::Authority;
     use crate::http::room::Room;
 
     fn tls() -> Tls {
         let folder = tempfile::tempdir().unwrap();
-        let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let write = |name: &str, label: &str, der: &[u8]| {
-            let text = BASE64_STANDARD.encode(der);
-            let text = format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n");
-            let path = folder.path().join(name);
-            std::fs::write(&path, text).unwrap();
-            path
-        };
-        let certificate = write("c", "CERTIFICATE", own.cert.der());
-        let key = write("k", "PRIVATE KEY", &own.signing_key.serialize_der());
+        Authority::new().issue(folder.path());
+        let [certificate, key] = ["chain.pem", "key.pem"].map(|name| folder.path().join(name));
         Tls::open(&TlsFiles { certificate, key, minimum: TlsVersion::V12 }).unwrap()
     }
 

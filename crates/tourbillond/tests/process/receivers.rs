@@ -4,16 +4,14 @@ use std::io::{BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use rustls::pki_types::CertificateDer;
+use rustls::{ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-use super::tls::{Authority, pem};
+use super::authority::{Authority, pem};
 use super::{LIMIT, Tourbillond, first, http, is_kept};
 
 /// A call: its head, and the client certificate that it came with.
@@ -31,20 +29,7 @@ fn tls_receiver_and(
     asks: bool,
     answer: impl Fn(&str) -> (&'static str, String) + Send + 'static,
 ) -> (u16, Receiver<Call>) {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone());
-    let builder = builder.with_safe_default_protocol_versions().unwrap();
-    let builder = if asks {
-        let mut roots = RootCertStore::empty();
-        roots.add(authority.own().clone()).unwrap();
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-        builder.with_client_cert_verifier(verifier.build().unwrap())
-    } else {
-        builder.with_no_client_auth()
-    };
-    let (own, key) = authority.certify();
-    let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
-    let config = Arc::new(builder.with_single_cert(vec![own], key).unwrap());
+    let config = authority.server(asks);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (called, calls) = channel();
@@ -208,13 +193,9 @@ fn proxy() -> (u16, Receiver<String>) {
     let port = listener.local_addr().unwrap().port();
     let (asked, heads) = channel();
     thread::spawn(move || {
-        let (mut near, _) = listener.accept().unwrap();
-        let (mut head, mut byte) = (Vec::new(), [0]);
-        while !head.ends_with(b"\r\n\r\n") {
-            near.read_exact(&mut byte).unwrap();
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8(head).unwrap();
+        let mut near = BufReader::new(listener.accept().unwrap().0);
+        let (head, _) = http::read(&mut near);
+        let mut near = near.into_inner();
         let far = TcpStream::connect(head.split(' ').nth(1).unwrap()).unwrap();
         asked.send(head).unwrap();
         near.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").unwrap();

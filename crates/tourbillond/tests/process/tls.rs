@@ -7,59 +7,16 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rustls::pki_types::CertificateDer;
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion, version,
 };
 
 use super::Tourbillond;
+use super::authority::{Authority, pem};
 
 const BOTH: [&SupportedProtocolVersion; 2] = [&version::TLS12, &version::TLS13];
 
-/// An authority.
-pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-pub(super) fn pem(label: &str, der: &[u8]) -> String {
-    let text = BASE64_STANDARD.encode(der);
-    format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
-}
-
 impl Authority {
-    pub(super) fn new() -> Self {
-        let mut params = CertificateParams::new([]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        // A unique name, so that a certificate matches no other authority.
-        let name = format!("{:x?}", &key.public_key_raw()[1..9]);
-        params.distinguished_name.push(DnType::CommonName, name);
-        Self(CertifiedIssuer::self_signed(params, key).unwrap())
-    }
-
-    /// The authority's own certificate.
-    pub(super) fn own(&self) -> &CertificateDer<'static> {
-        self.0.der()
-    }
-
-    /// Returns a certificate for this host, and its key.
-    pub(super) fn certify(&self) -> (CertificateDer<'static>, KeyPair) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(["localhost".into(), "127.0.0.1".into()]).unwrap();
-        let own = params.signed_by(&key, &self.0).unwrap();
-        (own.der().clone(), key)
-    }
-
-    /// Writes a certificate and its key for this host, and the authority's own certificate.
-    pub(super) fn issue(&self, folder: &Path) -> CertificateDer<'static> {
-        let (own, key) = self.certify();
-        let write = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();
-        write("key.pem", pem("PRIVATE KEY", &key.serialize_der()));
-        write("chain.pem", pem("CERTIFICATE", &own));
-        write("ca.pem", pem("CERTIFICATE", self.own()));
-        own
-    }
-
     /// Connects by one of these versions.
     fn connect(
         &self,
@@ -67,7 +24,7 @@ impl Authority {
         versions: &[&'static SupportedProtocolVersion],
     ) -> Result<StreamOwned<ClientConnection, TcpStream>, std::io::Error> {
         let mut roots = RootCertStore::empty();
-        roots.add(self.0.der().clone()).unwrap();
+        roots.add(self.own().clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider);
         let config = config.with_protocol_versions(versions).unwrap();

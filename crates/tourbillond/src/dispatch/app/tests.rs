@@ -20,7 +20,7 @@ use tourbillon_durable::{Outcome, Reason, Record, Retry, Store, StoreError, Stor
 
 use super::*;
 use crate::config::Config;
-use crate::dispatch::start;
+use crate::dispatch::{head, is_starved, start};
 use crate::model::{AtWhen, Callback, Definition, RetryPolicy, When};
 use crate::watched::{Side, Watched};
 
@@ -494,9 +494,6 @@ fn a_notice_that_could_not_be_sent_is_refused_with_its_app_and_field() {
     assert_eq!(why, "app `a`: `notify.url` begins with neither http:// nor https://");
 }
 
-/// Set in a separate process with few descriptors.
-const STARVED: &str = "TOURBILLOND_TEST_STARVED";
-
 /// Takes all descriptors that there are.
 fn take_all() -> Vec<std::fs::File> {
     std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect()
@@ -504,17 +501,10 @@ fn take_all() -> Vec<std::fs::File> {
 
 #[test]
 fn a_shortage_of_descriptors_postpones_and_counts_no_failure() {
-    if std::env::var_os(STARVED).is_some() {
-        return starved();
+    let tests = "dispatch::app::tests";
+    if is_starved(&format!("{tests}::a_shortage_of_descriptors_postpones_and_counts_no_failure")) {
+        starved();
     }
-    // In a separate process, because a limit is the whole process's.
-    let own = std::env::current_exe().unwrap();
-    let name = "dispatch::app::tests::a_shortage_of_descriptors_postpones_and_counts_no_failure";
-    let mut shell = std::process::Command::new("sh");
-    let script = "ulimit -n 256; exec \"$0\" --exact --nocapture --test-threads 1 \"$1\"";
-    let output = shell.args(["-c", script]).arg(own).arg(name).env(STARVED, "1").output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -572,11 +562,7 @@ async fn what_a_proxy_fails_at_is_called_once_it_works_and_has_no_failure() {
     let proxy = TcpListener::bind(address).await.unwrap();
     tokio::spawn(async move {
         let (mut near, _) = proxy.accept().await.unwrap();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.push(tokio::io::AsyncReadExt::read_u8(&mut near).await.unwrap());
-        }
-        let head = String::from_utf8(head).unwrap();
+        let head = head(&mut near).await.unwrap();
         let target = head.split(' ').nth(1).unwrap();
         let mut far = tokio::net::TcpStream::connect(target).await.unwrap();
         let answer = b"HTTP/1.1 200 Connected\r\n\r\n";
