@@ -37,6 +37,9 @@ pub mod net;
 pub mod page;
 mod pem;
 mod private;
+#[cfg(test)]
+#[path = "../tests/support/receiver.rs"]
+mod receiver;
 pub mod routes;
 pub mod service;
 #[cfg(test)]

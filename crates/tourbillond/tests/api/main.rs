@@ -13,6 +13,8 @@ mod lists;
 mod operations;
 mod overview;
 mod promises;
+#[path = "../support/receiver.rs"]
+mod receiver;
 mod recipes;
 mod schedules;
 mod search;

@@ -6,67 +6,16 @@ use std::time::Duration;
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon_durable::store::Memory;
 use tourbillond::config::{App, Config};
 use tourbillond::dispatch;
 
+use super::receiver::Receiver;
 use super::{Answer, Api, token};
 
 const TEST: &str = "/v1/apps/default/test";
-
-/// A receiver on the loopback network.
-struct Receiver(TcpListener);
-
-/// A call that waits for its answer.
-struct Call {
-    stream: TcpStream,
-    head: String,
-    body: String,
-}
-
-impl Receiver {
-    async fn new() -> Self {
-        Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}/hook?x=1", self.0.local_addr().unwrap())
-    }
-
-    async fn next(&self) -> Call {
-        let (mut stream, _) = self.0.accept().await.unwrap();
-        let (mut text, mut part) = (String::new(), [0; 4_096]);
-        loop {
-            let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-            let length = length.map_or(0, |length| length.parse().unwrap());
-            if text.contains("\r\n\r\n") && body.len() >= length {
-                let (head, body) = (head.to_owned(), body.to_owned());
-                return Call { stream, head, body };
-            }
-            let read = stream.read(&mut part).await.unwrap();
-            assert_ne!(read, 0, "{text}");
-            text += std::str::from_utf8(&part[..read]).unwrap();
-        }
-    }
-}
-
-impl Call {
-    fn header(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.find(|(found, _)| *found == name).map(|(_, value)| value)
-    }
-
-    async fn answer(mut self, status: u16, body: &str) {
-        let head = format!("HTTP/1.1 {status} so\r\nconnection: close\r\nx-answer: yes\r\n");
-        let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
-        self.stream.write_all(answer.as_bytes()).await.unwrap();
-    }
-}
 
 /// The app of these tests, with more of it.
 fn config(more: Value) -> Config {
@@ -92,38 +41,35 @@ async fn a_callback_is_sent_once_and_nothing_is_kept_of_it() {
     let ledger = json!({ "value": "Bearer of-the-configuration", "hosts": ["127.0.0.1"] });
     let more = json!({ "secrets": ["signs callbacks"], "header_secrets": { "ledger": ledger } });
     let api = calling(config(more), &Timer::global()).await;
-    let receiver = Receiver::new().await;
-    let callback = json!({
-        "method": "PUT",
-        "url": receiver.url(),
-        "headers": { "Authorization": { "secret": "ledger" }, "X-Own": "1" },
-        "body": "{{app}} {{schedule}} {{attempt}}",
-    });
+    let mut receiver = Receiver::start().await;
     for status in [503, 204] {
-        let received = async {
-            let call = receiver.next().await;
-            let line = call.head.lines().next().unwrap().to_owned();
-            let seen = ["tourbillon-test", "authorization", "x-own", "tourbillon-attempt"]
-                .map(|name| call.header(name).unwrap_or_default().to_owned());
-            let is_signed = call.header("tourbillon-signature").is_some()
-                && call.header("idempotency-key").is_some();
-            let body = call.body.clone();
-            call.answer(status, "of-the-configuration").await;
-            (line, seen, is_signed, body)
-        };
-        let (answer, (line, seen, is_signed, body)) =
-            tokio::join!(api.post(TEST, callback.clone()), received);
-        let ended = answer.expect(200);
-        assert_eq!((&*line, is_signed), ("PUT /hook?x=1 HTTP/1.1", true));
+        let callback = json!({
+            "method": "PUT",
+            "url": receiver.url(1, &format!("{status}?x=1")),
+            "headers": { "Authorization": { "secret": "ledger" }, "X-Own": "1" },
+            "body": "{{app}} {{schedule}} {{attempt}}",
+        });
+        let ended = api.post(TEST, callback).await.expect(200);
+        let call = receiver.next().await;
+        let seen = ["tourbillon-test", "authorization", "x-own", "tourbillon-attempt"];
+        let seen = seen.map(|name| call.headers[name].to_str().unwrap());
         assert_eq!(seen, ["true", "Bearer of-the-configuration", "1", "1"]);
-        assert_eq!(body, "default test 1");
+        for name in ["tourbillon-signature", "idempotency-key"] {
+            assert!(call.headers.contains_key(name), "{name}");
+        }
+        assert_eq!(call.body, "default test 1");
         assert_eq!((&ended["status"], &ended["attempt"]), (&json!(status), &json!(1)));
         assert_eq!(ended["error"].is_string(), status == 503, "{ended:#}");
         assert!(ended["ms"].is_u64());
         // A secret that comes back is masked.
         assert!(!ended.to_string().contains("of-the-configuration"), "{ended:#}");
-        assert_eq!(ended["request"]["headers"]["tourbillon-test"], "true");
-        assert_eq!(ended["headers"]["x-answer"], "yes");
+        let answer = ended["answer"].as_str().unwrap_or_default();
+        assert_eq!(answer.ends_with("••••••••"), status == 503, "{ended:#}");
+        let request = &ended["request"];
+        assert_eq!(request["method"], "PUT");
+        assert!(request["url"].as_str().unwrap().ends_with(&format!("/{status}?x=1")));
+        assert_eq!(request["headers"]["tourbillon-test"], "true");
+        assert!(ended["headers"]["date"].is_string(), "{ended:#}");
     }
     for list in ["runs", "runs?state=pending", "schedules"] {
         let page = api.get(&format!("/v1/apps/default/{list}")).await.expect(200);
@@ -159,35 +105,30 @@ async fn a_callback_that_cannot_be_sent_is_refused_by_its_fields() {
 #[tokio::test]
 async fn one_test_of_an_app_is_under_way_at_a_time() {
     let api = Arc::new(calling(config(json!({})), &Timer::global()).await);
-    let receiver = Receiver::new().await;
-    let callback = json!({ "url": receiver.url() });
-    let send = || {
-        let (api, callback) = (api.clone(), callback.clone());
-        tokio::spawn(async move { api.post(TEST, callback).await })
-    };
-    let first = send();
-    let call = receiver.next().await;
-    for _ in 0..2 {
-        api.post(TEST, callback.clone()).await.expect(409);
-    }
-    call.answer(200, "").await;
-    first.await.unwrap().expect(200);
-
+    let mut receiver = Receiver::start().await;
+    let callback = json!({ "url": receiver.url(1, "hang") });
     // Also while nobody waits for it any more.
-    let second = send();
-    let call = receiver.next().await;
-    second.abort();
-    assert!(second.await.unwrap_err().is_cancelled());
-    api.post(TEST, callback.clone()).await.expect(409);
-    call.answer(200, "").await;
-    let mut third = send();
+    for is_awaited in [true, false] {
+        receiver.go.send_replace(false);
+        let (sender, sent) = (api.clone(), callback.clone());
+        let first = tokio::spawn(async move { sender.post(TEST, sent).await });
+        receiver.next().await;
+        if !is_awaited {
+            first.abort();
+        }
+        for _ in 0..2 {
+            api.post(TEST, callback.clone()).await.expect(409);
+        }
+        receiver.go.send_replace(true);
+        match first.await {
+            Ok(answer) => _ = answer.expect(200),
+            Err(error) => assert!(error.is_cancelled() && !is_awaited),
+        }
+    }
     loop {
-        tokio::select! {
-            call = receiver.next() => call.answer(200, "").await,
-            answer = &mut third => match answer.unwrap().status.as_u16() {
-                409 => third = send(),
-                status => break assert_eq!(status, 200),
-            },
+        match api.post(TEST, callback.clone()).await.status.as_u16() {
+            409 => tokio::task::yield_now().await,
+            status => break assert_eq!(status, 200),
         }
     }
 }

@@ -3,16 +3,9 @@ mod completion;
 mod times;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
 use tourbillon::Timer;
 use tourbillon_durable::store::calls::{Change, Skip};
 use tourbillon_durable::store::{Memory, RecordQuery, TimerQuery};
@@ -22,90 +15,8 @@ use super::*;
 use crate::config::Config;
 use crate::dispatch::{head, is_starved, start};
 use crate::model::{AtWhen, Callback, Definition, RetryPolicy, When};
+use crate::receiver::{Call, Receiver};
 use crate::watched::{Side, Watched};
-
-/// A call as it came in.
-#[derive(Debug)]
-struct Call {
-    path: String,
-    headers: hyper::HeaderMap,
-    body: String,
-}
-
-/// A receiver on all addresses of the loopback network, so on as many hosts. The path of a call
-/// selects the answer: `/503`, or `/hang` for none before it is let go, or `/recovers` for 503
-/// until then, or `/later` for 503 and a date to come back.
-struct Receiver {
-    port: u16,
-    calls: mpsc::UnboundedReceiver<Call>,
-    /// Set to let go of what hangs.
-    go: watch::Sender<bool>,
-}
-
-impl Receiver {
-    async fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let (came, calls) = mpsc::unbounded_channel();
-        let go = watch::Sender::new(false);
-        let going = go.subscribe();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (came, going) = (came.clone(), going.clone());
-                let service =
-                    service_fn(move |request| answer(request, came.clone(), going.clone()));
-                let server = hyper::server::conn::http1::Builder::new();
-                tokio::spawn(server.serve_connection(TokioIo::new(stream), service));
-            }
-        });
-        Self { port, calls, go }
-    }
-
-    fn url(&self, host: u32, path: &str) -> String {
-        format!("http://127.0.0.{host}:{}/{path}", self.port)
-    }
-
-    async fn next(&mut self) -> Call {
-        self.calls.recv().await.unwrap()
-    }
-}
-
-async fn answer(
-    request: Request<Incoming>,
-    came: mpsc::UnboundedSender<Call>,
-    mut going: watch::Receiver<bool>,
-) -> hyper::Result<Response<Full<Bytes>>> {
-    let (head, body) = request.into_parts();
-    let body = body.collect().await?.to_bytes();
-    // A receiver may send back the received headers.
-    let token = head.headers.get("tourbillon-completion-token").cloned();
-    let call = Call {
-        path: head.uri.path().trim_start_matches('/').to_owned(),
-        headers: head.headers,
-        body: String::from_utf8_lossy(&body).into_owned(),
-    };
-    let path = call.path.clone();
-    let _ = came.send(call);
-    if path == "hang" {
-        let _ = going.wait_for(|go| *go).await;
-    }
-    let mut text = format!("this is {path}");
-    text.extend(token.as_ref().and_then(|token| token.to_str().ok()));
-    let mut answer = Response::new(Full::from(text));
-    let status = match &*path {
-        "recovers" if *going.borrow() => "200",
-        "recovers" | "later" => "503",
-        path => path,
-    };
-    if path == "later" {
-        let date = HeaderValue::from_static("Sun, 01 Mar 2026 00:30:00 GMT");
-        answer.headers_mut().insert("retry-after", date);
-    }
-    if let Ok(status) = status.parse() {
-        *answer.status_mut() = hyper::StatusCode::from_u16(status).unwrap();
-    }
-    Ok(answer)
-}
 
 fn app(concurrent: u32) -> App {
     let limits =
@@ -214,17 +125,6 @@ async fn what_fails_is_tried_again_and_dead_in_the_end_with_all_tries() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_gone_is_not_asked_again() {
-    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
-    once(&service, "a", "one", &receiver.url(1, "410")).await;
-    receiver.next().await;
-    let records = records(&service, 1).await;
-    assert_eq!(records[0].reason, Some(Reason::GivenUp));
-    assert_eq!(read_attempts(&records[0].detail)[0].status, Some(410));
-    service.stop().await;
-}
-
-#[tokio::test]
 async fn a_receiver_that_hangs_delays_no_other_host_and_no_other_app() {
     const HOSTS: u32 = 30;
     let mut receiver = Receiver::start().await;
@@ -308,8 +208,8 @@ fn told(receiver: &Receiver) -> App {
 async fn a_dead_run_makes_one_notice_that_is_signed_and_has_none_of_its_own() {
     let mut receiver = Receiver::start().await;
     let app = told(&receiver);
-    let service = service(&[("a", app)]);
-    once(&service, "a", "one", &receiver.url(1, "410")).await;
+    let service = service(&[("silenced", app)]);
+    once(&service, "silenced", "one", &receiver.url(1, "410")).await;
     assert_eq!(receiver.next().await.path, "410");
     let call = receiver.next().await;
     assert_eq!(call.path, "notice");
@@ -319,10 +219,10 @@ async fn a_dead_run_makes_one_notice_that_is_signed_and_has_none_of_its_own() {
     let body: serde_json::Value = serde_json::from_str(&call.body).unwrap();
     let expected = serde_json::json!({
         "event": "dead",
-        "app": "a",
+        "app": "silenced",
         "key": "one",
         "text": format!(
-            "a/one: the run of {} is dead: answered 410 Gone",
+            "silenced/one: the run of {} is dead: answered 410 Gone",
             model::rfc3339(dead.scheduled_for)
         ),
         "run": dead.timer.to_string(),
@@ -334,6 +234,12 @@ async fn a_dead_run_makes_one_notice_that_is_signed_and_has_none_of_its_own() {
     assert_eq!(body, expected);
     service.stop().await;
     assert!(receiver.calls.try_recv().is_err());
+    // A notice that arrives is no success of its app.
+    let text = crate::metrics::text();
+    let metric = "tourbillond_last_success_timestamp_seconds{app=\"silenced\"} ";
+    let last = text.lines().find_map(|line| line.strip_prefix(metric));
+    assert!(last.is_none_or(|last| last == "0"), "{last:?}");
+    assert!(text.contains("tourbillond_callbacks_total{app=\"silenced\",outcome=\"succeeded\"} 1"));
 }
 
 #[tokio::test]
@@ -449,22 +355,6 @@ async fn the_last_attempt_of_what_is_not_understood_makes_a_notice() {
     assert_eq!(records(&service, 3).await.len(), 3);
     service.stop().await;
     assert!(receiver.calls.try_recv().is_err());
-}
-
-#[tokio::test]
-async fn a_notice_that_arrives_is_no_success_of_its_app() {
-    let mut receiver = Receiver::start().await;
-    let service = service(&[("silenced", told(&receiver))]);
-    once(&service, "silenced", "one", &receiver.url(1, "410")).await;
-    assert_eq!(receiver.next().await.path, "410");
-    assert_eq!(receiver.next().await.path, "notice");
-    records(&service, 2).await;
-    service.stop().await;
-    let text = crate::metrics::text();
-    let metric = "tourbillond_last_success_timestamp_seconds{app=\"silenced\"} ";
-    let last = text.lines().find_map(|line| line.strip_prefix(metric));
-    assert!(last.is_none_or(|last| last == "0"), "{last:?}");
-    assert!(text.contains("tourbillond_callbacks_total{app=\"silenced\",outcome=\"succeeded\"} 1"));
 }
 
 #[test]

@@ -476,22 +476,7 @@ async fn a_wait_is_over_when_its_timer_is_due_also_by_a_clock_that_steps_back() 
 }
 
 #[tokio::test]
-async fn a_token_in_the_text_of_a_call_is_not_kept() {
-    let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
-    put(&service, "one", definition(&receiver, "202", "1h")).await;
-    let completes = Completes::of(&receiver.next().await);
-    run_in(&service, &completes, "waiting").await;
-    let text = format!("curl -H 'Authorization: Bearer {}'", completes.token);
-    let done = json!({ "outcome": "succeeded", "text": text });
-    assert_eq!(completes.send(&service, done).await.0, 200);
-    let run = run_in(&service, &completes, "succeeded").await;
-    let kept = run["ended_attempts"][0]["completion"]["text"].as_str().unwrap();
-    assert_eq!(kept, format!("curl -H 'Authorization: Bearer {}'", model::MASK));
-    service.stop().await;
-}
-
-#[tokio::test]
-async fn the_secret_of_a_header_in_the_text_of_a_call_is_not_kept_although_it_was_replaced() {
+async fn the_secret_of_a_header_and_the_token_in_the_text_of_a_call_are_not_kept() {
     let secret = |value: &str| -> App {
         let secret = format!(r#"{{ "value": "{value}", "hosts": ["127.0.0.1"] }}"#);
         let secret = serde_json::from_str(&secret).unwrap();
@@ -510,23 +495,13 @@ async fn the_secret_of_a_header_in_the_text_of_a_call_is_not_kept_although_it_wa
     let mut config = (*service.config()).clone();
     config.apps.insert("a".to_owned(), secret("Bearer hunter3-hunter3"));
     service.reload(config);
-    let failed = json!({ "outcome": "failed", "text": "refused Bearer hunter2-hunter2" });
+    let text = format!("refused Bearer hunter2-hunter2 and {}", completes.token);
+    let failed = json!({ "outcome": "failed", "text": text });
     assert_eq!(completes.send(&service, failed).await.0, 200);
     let run = run_in(&service, &completes, "dead").await;
     let error = run["ended_attempts"][0]["error"].as_str().unwrap();
-    assert_eq!(error, format!("completed as failed: refused Bearer {}", model::MASK));
+    let mask = model::MASK;
+    assert_eq!(error, format!("completed as failed: refused Bearer {mask} and {mask}"));
     assert!(!run.to_string().contains("hunter"), "{run}");
-    service.stop().await;
-}
-
-#[tokio::test]
-async fn without_the_option_202_is_a_success_and_nothing_can_be_completed() {
-    let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
-    let mut plain = definition(&receiver, "202", "1h");
-    plain["callback"].as_object_mut().unwrap().remove("complete_within");
-    put(&service, "one", plain).await;
-    let call = receiver.next().await;
-    assert!(call.headers.keys().all(|name| !name.as_str().contains("completion")), "{call:?}");
-    assert_eq!(records(&service, 1).await[0].outcome, Outcome::Succeeded);
     service.stop().await;
 }
