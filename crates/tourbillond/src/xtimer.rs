@@ -60,7 +60,7 @@ pub(crate) async fn create(
         let trace = traceparent(&headers);
         let draft = service.catalog.draft((home, limits), &key, definition.clone(), trace)?;
         let draft = draft.xtimer(xtimer.clone());
-        if draft.create(&service.catalog, limits, None).await?.written == Written::Created {
+        if draft.create(&service.catalog, None).await?.written == Written::Created {
             return done(Answer { id: Some(id), ..Answer::default() });
         }
     }
@@ -105,7 +105,7 @@ pub(crate) async fn update(
         let trace = traceparent(&headers);
         let draft = service.catalog.draft((&its.app, limits), &key, definition, trace)?;
         let draft = draft.xtimer(its.xtimer);
-        match draft.replace(&service.catalog, limits, Some(its.found.version())).await {
+        match draft.replace(&service.catalog, Some(its.found.version())).await {
             Ok(_) => return done(Answer::default()),
             // Changed since, or deleted.
             Err(Error::Stale) => {}

@@ -102,7 +102,7 @@ pub(crate) async fn create(
     if check == Some(true) {
         return Ok(checked());
     }
-    let left = draft.create(&service.catalog, limits, version(&headers)?).await?;
+    let left = draft.create(&service.catalog, version(&headers)?).await?;
     let mut answer = show(status_of(left.written), left.view(&app, &key)?);
     if left.written == Written::Unchanged {
         answer.extensions_mut().insert(Refused);
@@ -271,7 +271,7 @@ pub(crate) async fn put(
     if check == Some(true) {
         return Ok(checked());
     }
-    let left = draft.replace(&service.catalog, limits, version(&headers)?).await?;
+    let left = draft.replace(&service.catalog, version(&headers)?).await?;
     Ok(show(status_of(left.written), left.view(&app, &key)?))
 }
 

@@ -188,7 +188,7 @@ impl<'a> Live<'a> {
 }
 
 /// Query of a list of schedules.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Query {
     /// Prefix of the keys.
     pub(crate) prefix: Option<String>,

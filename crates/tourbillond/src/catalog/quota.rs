@@ -154,6 +154,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use serde_json::json;
     use tourbillon::Timer;
     use tourbillon::virtual_time::VirtualClock;
     use tourbillon_durable::store::calls::Change;
@@ -185,14 +186,12 @@ mod tests {
             }
         });
         let service = Service::start(store, config, &timer).unwrap();
-        let config = service.config();
-        let app = &config.apps["a"];
-        let definition = r#"{"when": {"at": "2199-01-01T00:00:00Z"},
-            "callback": {"url": "https://example.com/"}}"#;
+        let definition = json!({
+            "when": { "at": "2199-01-01T00:00:00Z" }, "callback": { "url": "https://example.com/" },
+        });
         let put = async |key| {
-            let definition = serde_json::from_str(definition).unwrap();
-            let draft = service.catalog.draft(("a", app), key, definition, None)?;
-            draft.replace(&service.catalog, app, None).await.map(|left| left.written)
+            let put = service.catalog.put("a", key, definition.clone(), None).await;
+            put.map(|(written, _)| written)
         };
         let quota = &service.catalog.quota;
         assert!(matches!(put("1").await, Ok(Written::Created)));

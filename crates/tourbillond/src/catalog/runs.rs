@@ -10,7 +10,7 @@ use crate::callback::{open, read_attempts};
 use crate::model::{self, CompletionState, LastRun, Page, Run, RunState, Stored};
 
 /// Query of a list of runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RunQuery {
     /// Key of the schedule.
     pub(crate) key: Option<String>,
@@ -355,17 +355,7 @@ mod tests {
     }
 
     fn of(state: RunState, limit: u32, cursor: Option<String>) -> RunQuery {
-        let (state, newest_first) = (Some(state), true);
-        RunQuery {
-            key: None,
-            search: None,
-            state,
-            since: None,
-            until: None,
-            newest_first,
-            limit,
-            cursor,
-        }
+        RunQuery { state: Some(state), newest_first: true, limit, cursor, ..RunQuery::default() }
     }
 
     #[tokio::test]
@@ -401,17 +391,8 @@ mod tests {
             assert_eq!(found, count);
             assert!(pages > 1);
         }
-        let mut query = Query {
-            prefix: None,
-            state: None,
-            kind: None,
-            search: None,
-            label: Some(Label { name: "few".to_owned(), value: None }),
-            last_runs: 0,
-            count: true,
-            limit: 100,
-            cursor: None,
-        };
+        let label = Some(Label { name: "few".to_owned(), value: None });
+        let mut query = Query { label, count: true, limit: 100, ..Query::default() };
         let mut pages = 0;
         loop {
             lists.store(0, Ordering::SeqCst);

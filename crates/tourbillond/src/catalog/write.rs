@@ -48,6 +48,8 @@ impl Left {
 /// Definition to write under a key.
 pub(crate) struct Draft<'a> {
     app: &'a str,
+    /// Most schedules of the app.
+    most: u32,
     key: &'a str,
     plan: Plan,
     definition: Definition,
@@ -215,38 +217,22 @@ impl<'a> Draft<'a> {
     }
 
     /// Makes it, unless it is there. With `expect`, it has to be there in that version.
-    pub(crate) async fn create(
-        &self,
-        catalog: &Catalog,
-        app: &App,
-        expect: Option<u64>,
-    ) -> Result<Left> {
-        self.write(catalog, app, expect, false).await
+    pub(crate) async fn create(&self, catalog: &Catalog, expect: Option<u64>) -> Result<Left> {
+        self.write(catalog, expect, false).await
     }
 
     /// Creates it, or replaces the existing one, if that has the version `expect`.
-    pub(crate) async fn replace(
-        &self,
-        catalog: &Catalog,
-        app: &App,
-        expect: Option<u64>,
-    ) -> Result<Left> {
-        self.write(catalog, app, expect, true).await
+    pub(crate) async fn replace(&self, catalog: &Catalog, expect: Option<u64>) -> Result<Left> {
+        self.write(catalog, expect, true).await
     }
 
-    async fn write(
-        &self,
-        catalog: &Catalog,
-        app: &App,
-        expect: Option<u64>,
-        replaces: bool,
-    ) -> Result<Left> {
+    async fn write(&self, catalog: &Catalog, expect: Option<u64>, replaces: bool) -> Result<Left> {
         for _ in 0..TRIES {
             let (now, slot) = catalog.look(self.app, self.key).await?;
             let left = match slot {
                 Slot::Free(_) if expect.is_some() => return Err(Error::Stale),
                 Slot::Free(id) => {
-                    catalog.quota.check(catalog, self.app, app.limits.schedules).await?;
+                    catalog.quota.check(catalog, self.app, self.most).await?;
                     let left = self.make(catalog, id, now).await?;
                     if left.is_some() {
                         catalog.quota.count(self.app);
@@ -378,14 +364,30 @@ impl Catalog {
     /// Each field that is wrong.
     pub(crate) fn draft<'a>(
         &self,
-        (app, limits): (&'a str, &App),
+        (app, config): (&'a str, &App),
         key: &'a str,
         definition: Definition,
         traceparent: Option<&'a str>,
     ) -> Result<Draft<'a>> {
-        let plan = Plan::new(limits, key, &definition)?;
+        let (most, plan) = (config.limits.schedules, Plan::new(config, key, &definition)?);
         let traceparent = traceparent.filter(|trace| Trace::parse(trace).is_some());
-        Ok(Draft { app, key, plan, definition, traceparent, xtimer: None })
+        Ok(Draft { app, most, key, plan, definition, traceparent, xtimer: None })
+    }
+
+    /// Puts a definition under a key, and returns what came of that.
+    #[cfg(test)]
+    pub(crate) async fn put(
+        &self,
+        app: &str,
+        key: &str,
+        definition: serde_json::Value,
+        expect: Option<u64>,
+    ) -> Result<(Written, Schedule)> {
+        let config = self.config.borrow().clone();
+        let definition = serde_json::from_value(definition).unwrap();
+        let draft = self.draft((app, &config.apps[app]), key, definition, None)?;
+        let left = draft.replace(self, expect).await?;
+        Ok((left.written, left.view(app, key)?))
     }
 
     /// Gives a one-shot another time. Returns `false` if it is not as it was found.
@@ -403,17 +405,19 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
+    use serde_json::{Value, json};
     use tourbillon_durable::store::{Memory, TimerQuery};
     use tourbillon_durable::{Lease, NodeId, Store};
 
     use super::Written;
     use crate::config::Config;
-    use crate::model::{self, Definition, RunningAttempt, Stored};
+    use crate::model::{self, RunningAttempt, Stored};
     use crate::service::Service;
     use crate::watched::Watched;
 
-    fn definition(json: &str) -> Definition {
-        serde_json::from_str(json).unwrap()
+    /// A definition of these times, with a callback to this path.
+    fn definition(when: Value, path: &str) -> Value {
+        json!({ "when": when, "callback": { "url": format!("https://example.com/{path}") } })
     }
 
     #[tokio::test]
@@ -428,16 +432,12 @@ mod tests {
         let mut config = Config::default();
         config.apps.insert("a".to_owned(), Default::default());
         let service = Service::start(store, config, &timer).unwrap();
-        let config = service.config();
-        let app = &config.apps["a"];
-        let callback = r#""callback": {"url": "https://example.com/"}"#;
-        let once = |at: &str| definition(&format!(r#"{{"when": {{"at": "{at}"}}, {callback}}}"#));
-        let repeats = definition(&format!(r#"{{"when": {{"every": "1h"}}, {callback}}}"#));
+        let once = |at: &str| definition(json!({ "at": at }), "");
+        let repeats = definition(json!({ "every": "1h" }), "");
         let (first, other) = (once("2199-01-01T00:00:00Z"), once("2199-01-02T00:00:00Z"));
-        let put = async |key, definition: &Definition| {
-            let draft = service.catalog.draft(("a", app), key, definition.clone(), None).unwrap();
-            let left = draft.replace(&service.catalog, app, None).await.unwrap();
-            let view = left.view("a", key).unwrap();
+        let put = async |key, definition: &Value| {
+            let put = service.catalog.put("a", key, definition.clone(), None).await;
+            let (written, view) = put.unwrap();
             let calls = std::mem::take(&mut *seen.lock().unwrap());
             let (names, by): (Vec<&str>, Vec<_>) = calls.into_iter().unzip();
             if names.contains(&"insert") {
@@ -445,7 +445,7 @@ mod tests {
                 // network away answers the write and the look after it by one round trip.
                 assert!(by[0] != by[1] && by[1] == by[2], "{by:?}");
             }
-            (left.written, view.version, names)
+            (written, view.version, names)
         };
         let (made, again) = (Written::Created, Written::Replaced);
         assert_eq!(put("k", &first).await, (made, 1, vec!["named", "insert", "named"]));
@@ -466,13 +466,9 @@ mod tests {
         config.apps.insert("a".to_owned(), Default::default());
         // Nothing but this test claims.
         let service = Service::start(Box::new(store.clone()), config, &timer).unwrap();
-        let config = service.config();
-        let app = &config.apps["a"];
-        let put = async |url: &str| {
-            let callback = format!(r#""callback": {{"url": "https://example.com/{url}"}}"#);
-            let new = definition(&format!(r#"{{"when": {{"every": "1h"}}, {callback}}}"#));
-            let draft = service.catalog.draft(("a", app), "k", new, None).unwrap();
-            draft.replace(&service.catalog, app, None).await.unwrap().view("a", "k").unwrap()
+        let put = async |path: &str| {
+            let definition = definition(json!({ "every": "1h" }), path);
+            service.catalog.put("a", "k", definition, None).await.unwrap().1
         };
         assert_eq!(put("old").await.claimed, []);
         for _ in 0..2 {

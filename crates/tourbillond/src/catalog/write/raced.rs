@@ -9,7 +9,7 @@ use tourbillon_durable::{ScheduleId, Store, Time};
 
 use crate::catalog::Error;
 use crate::config::Config;
-use crate::model::{self, Definition, Schedule};
+use crate::model::{self, Schedule};
 use crate::service::Service;
 use crate::watched::{Side, Watched};
 
@@ -117,14 +117,11 @@ impl Bench {
         other: Option<fn(&mut Memory, &str)>,
     ) -> crate::catalog::error::Result<Schedule> {
         let json = format!(r#"{{"when": {when}, "callback": {{"url": "https://example.com/"}}}}"#);
-        let definition: Definition = serde_json::from_str(&json).unwrap();
-        let config = self.service.config();
-        let (app, catalog) = (&config.apps["a"], &self.service.catalog);
         let name = model::name("a", key);
         let other = other.map(|other| -> Other { Box::new(move |store| other(store, &name)) });
         self.race.lock().unwrap().other = other;
-        let draft = catalog.draft(("a", app), key, definition, None)?;
-        draft.replace(catalog, app, expect).await?.view("a", key)
+        let definition = serde_json::from_str(&json).unwrap();
+        Ok(self.service.catalog.put("a", key, definition, expect).await?.1)
     }
 }
 

@@ -265,12 +265,10 @@ struct Unreads {
 }
 
 /// Runs the schedule `a/r` once, with this answer of its receiver.
-async fn run_answered(receiver: &mut Receiver, service: &Service, app: &App, path: &str) {
-    let url = receiver.url(1, path);
-    let json = format!(r#"{{"when": {{"every": "8640000s"}}, "callback": {{"url": "{url}"}}}}"#);
-    let definition = serde_json::from_str(&json).unwrap();
-    let draft = service.catalog.draft(("a", app), "r", definition, None).unwrap();
-    draft.replace(&service.catalog, app, None).await.unwrap();
+async fn run_answered(receiver: &mut Receiver, service: &Service, path: &str) {
+    let callback = serde_json::json!({ "url": receiver.url(1, path) });
+    let definition = serde_json::json!({ "when": { "every": "8640000s" }, "callback": callback });
+    times::put(service, "r", definition).await;
     service.catalog.run_now("a", "r").await.unwrap();
     assert_eq!(receiver.next().await.path, path);
 }
@@ -300,9 +298,9 @@ async fn a_recovery_is_told_after_many_skipped_runs_and_reads_that_fail() {
         }
         Ok(())
     });
-    let service = Service::start(store, config(&[("a", app.clone())]), &timer).unwrap();
+    let service = Service::start(store, config(&[("a", app)]), &timer).unwrap();
     start(&service);
-    run_answered(&mut receiver, &service, &app, "410").await;
+    run_answered(&mut receiver, &service, "410").await;
     assert_eq!(event(&receiver.next().await), "dead");
     all_over(&service).await;
 
@@ -320,7 +318,7 @@ async fn a_recovery_is_told_after_many_skipped_runs_and_reads_that_fail() {
 
     // The definition is put before records cannot be read.
     unreads.fails.store(true, Ordering::SeqCst);
-    run_answered(&mut receiver, &service, &app, "200").await;
+    run_answered(&mut receiver, &service, "200").await;
     while unreads.failed.load(Ordering::SeqCst) == 0 {
         service.timer.sleep(Duration::from_millis(5)).await;
     }
@@ -329,7 +327,7 @@ async fn a_recovery_is_told_after_many_skipped_runs_and_reads_that_fail() {
     assert_eq!(receiver.calls.try_recv().map(|call| event(&call)), Ok("recovered".to_owned()));
 
     // An attempt that succeeded since is no recovery, whatever was dead before it.
-    run_answered(&mut receiver, &service, &app, "200").await;
+    run_answered(&mut receiver, &service, "200").await;
     all_over(&service).await;
     service.stop().await;
     assert!(receiver.calls.try_recv().is_err());

@@ -8,11 +8,7 @@ use crate::config::Secret;
 
 /// Puts a definition under a key.
 pub(super) async fn put(service: &Service, key: &str, definition: serde_json::Value) {
-    let config = service.config();
-    let app = &config.apps["a"];
-    let definition = serde_json::from_value(definition).unwrap();
-    let draft = service.catalog.draft(("a", app), key, definition, None).unwrap();
-    draft.replace(&service.catalog, app, None).await.unwrap();
+    service.catalog.put("a", key, definition, None).await.unwrap();
 }
 
 #[tokio::test]
