@@ -37,28 +37,19 @@ const WAITING: usize = 16_384;
 /// Longest time that [`Audit::close`] waits for the disk.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// Error of a log that cannot be written. The log of the node says why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Error of a log that cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AuditError {
     /// The last write failed.
+    #[error("the audit log cannot be written; the log of the node says why")]
     Failed,
     /// The disk does not keep up, or does not answer.
+    #[error("the disk of the audit log is too slow")]
     Slow,
     /// The log is closed, or its thread has panicked.
+    #[error("the audit log is closed")]
     Closed,
 }
-
-impl fmt::Display for AuditError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Failed => "the audit log cannot be written; the log of the node says why",
-            Self::Slow => "the disk of the audit log is too slow",
-            Self::Closed => "the audit log is closed",
-        })
-    }
-}
-
-impl std::error::Error for AuditError {}
 
 /// The audit log of a node.
 pub(crate) struct Audit {

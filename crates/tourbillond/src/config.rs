@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use app::{App, HeaderSecret, Scope, Secret, Sha, Token, check_name, hash};
-pub use file::{ConfigError, load};
+pub use file::load;
 pub use flags::{Flags, LogFormat, StoreAt};
 pub use oauth::OAuth;
 pub(crate) use proxy::Proxy;

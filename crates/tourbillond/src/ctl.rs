@@ -78,7 +78,8 @@ pub fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Done {
     if let Command::Manual(manual) = &cli.command {
-        let text = String::from_utf8(manual.of(Cli::command())?)?;
+        let text = manual.of(Cli::command()).map_err(Failure::Refused)?;
+        let text = String::from_utf8(text)?;
         return print(&match manual {
             Manual::Completions { shell } => complete::with_keys(&Cli::command(), *shell, &text),
             Manual::Man { .. } => text,

@@ -35,7 +35,7 @@ use tourbillon_http_limits::{Socket, Watch};
 use tower::ServiceExt as _;
 
 use room::{Room, Seat};
-pub use tls::{Tls, TlsError};
+pub use tls::Tls;
 
 use crate::answers::{Answers, Counted};
 use crate::api::Problem;

@@ -238,7 +238,6 @@ async fn reload(
 ) {
     while hangup.recv().await.is_some() {
         let certificate = tls.as_ref().map(|tls| tls.reload()).transpose();
-        let certificate = certificate.map_err(|error| error.to_string());
         let read = certificate.and_then(|put| match load(&flags) {
             Ok(loaded) => Ok((put, loaded)),
             Err(error) => Err(error.to_string()),

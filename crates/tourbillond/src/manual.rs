@@ -1,6 +1,5 @@
 //! Completions and manual pages of the programs, made from their command lines.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,29 +21,17 @@ pub enum Manual {
     },
 }
 
-/// Error of a manual that cannot be written.
-#[derive(Debug)]
-pub struct ManualError(String);
-
-impl fmt::Display for ManualError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ManualError {}
-
 impl Manual {
     /// Makes the requested text about a program. Returns the text to print.
     ///
     /// # Errors
     ///
     /// If a page cannot be written.
-    pub fn of(&self, program: Command) -> Result<Vec<u8>, ManualError> {
+    pub fn of(&self, program: Command) -> Result<Vec<u8>, String> {
         match self {
             Self::Completions { shell } => Ok(completions(program, *shell)),
             Self::Man { folder } => {
-                let wrong = |error| ManualError(format!("{}: {error}", folder.display()));
+                let wrong = |error| format!("{}: {error}", folder.display());
                 write(program, folder).map_err(wrong)?;
                 Ok(Vec::new())
             }

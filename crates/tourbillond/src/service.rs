@@ -43,24 +43,16 @@ const CONNECTIONS: usize = 4;
 pub(crate) const LIVE: usize = 256;
 
 /// Reason why a node is not ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unready {
-    /// The database does not answer.
+    #[error("the database does not answer")]
     Away,
     /// The database answers, and has taken no write for some time.
+    #[error("the database takes no writes")]
     ReadOnly,
-    /// The node has no lease: it has not joined the cluster, has left it, or could not stay.
+    /// The node has not joined the cluster, has left it, or could not stay.
+    #[error("the node has no lease in the database")]
     Alone,
-}
-
-impl fmt::Display for Unready {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Away => "the database does not answer",
-            Self::ReadOnly => "the database takes no writes",
-            Self::Alone => "the node has no lease in the database",
-        })
-    }
 }
 
 /// State that all parts of the service share.

@@ -8,7 +8,6 @@
 //! the app's networks are called all the same. If an app has destinations, it calls no other host.
 //! No port is refused, unless a destination names one.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 
@@ -76,20 +75,12 @@ fn reached(address: IpAddr) -> IpAddr {
 }
 
 /// Refusal of an address, with the reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{address} is {why}, and in none of the app's networks")]
 pub(crate) struct Refused {
     address: IpAddr,
     why: &'static str,
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, why } = self;
-        write!(f, "{address} is {why}, and in none of the app's networks")
-    }
-}
-
-impl std::error::Error for Refused {}
 
 /// Destinations that an app may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Notices: the body that the template of their receiver makes, and its checks.
 
-use super::request::{Fault, TemplateError, check, render};
+use super::request::{Fault, check, render};
 use crate::config::App;
 use crate::model::Notify;
 
@@ -35,7 +35,7 @@ impl Told<'_> {
     /// # Errors
     ///
     /// If the template is wrong, though it was checked: another version may have checked it.
-    pub(crate) fn by(&self, template: &str) -> Result<String, TemplateError> {
+    pub(crate) fn by(&self, template: &str) -> Result<String, String> {
         render(template, &NAMES, |name| {
             let value = match name {
                 "app" => self.app,
@@ -67,7 +67,7 @@ pub(crate) fn check_notify(app: &App, notify: &Notify) -> Vec<Fault> {
                 faults.push((format!("callback.{part}"), why));
             }
         }
-        Err(error) => faults.push(("callback.body".to_owned(), error.to_string())),
+        Err(why) => faults.push(("callback.body".to_owned(), why)),
     }
     faults.into_iter().map(|(field, why)| (field.replacen("callback", "notify", 1), why)).collect()
 }

@@ -1,7 +1,6 @@
 //! The request of one attempt: headers, a body from a template, a signature.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -110,8 +109,8 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
     if callback.body.len() > BODY_MAX {
         fault("body", format!("is longer than {BODY_MAX} bytes"));
     }
-    if let Err(error) = render(&callback.body, &NAMES, |_| String::new()) {
-        fault("body", error.to_string());
+    if let Err(why) = render(&callback.body, &NAMES, |_| String::new()) {
+        fault("body", why);
     }
     if let Err(why) = limit(callback) {
         fault("timeout", why);
@@ -231,22 +230,12 @@ fn header_value(value: &str) -> Result<HeaderValue, String> {
     }
 }
 
-/// Fault of a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TemplateError(String);
-
-impl fmt::Display for TemplateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 /// The template with each `{{name}}` of `names` replaced; `{{{{` stands for `{{`.
 pub(super) fn render(
     template: &str,
     names: &[&str],
     value: impl Fn(&str) -> String,
-) -> Result<String, TemplateError> {
+) -> Result<String, String> {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -258,14 +247,14 @@ pub(super) fn render(
         }
         let Some((name, after)) = after.split_once("}}") else {
             let error = "has {{ without }}; write {{{{ where {{ is meant";
-            return Err(TemplateError(error.into()));
+            return Err(error.into());
         };
         let name = name.trim();
         if !names.contains(&name) {
             let known = names.join(", ");
             let error =
                 format!("names `{name}`; it must be one of {known}; {{{{{{{{ stands for {{{{");
-            return Err(TemplateError(error));
+            return Err(error);
         }
         text.push_str(&value(name));
         rest = after;

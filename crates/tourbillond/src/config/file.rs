@@ -59,25 +59,13 @@ impl File {
     }
 }
 
-/// Error of a configuration.
-#[derive(Debug)]
-pub struct ConfigError(String);
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
 /// Reads the file, if one is named, and puts all together.
 ///
 /// # Errors
 ///
 /// If the file, or a file that it names for an app, cannot be read or has unknown fields; if a
 /// value is invalid; or if the service would listen beyond loopback without a token.
-pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
+pub fn load(flags: &Flags) -> Result<(Settings, Config), String> {
     let file = flags.config.as_deref().map(read).transpose()?.unwrap_or_default();
     let path = flags.config.as_deref().filter(|_| file.has_secrets());
     let mut exposed = Vec::from_iter(path.and_then(|path| private::exposed(path, OTHERS)));
@@ -128,12 +116,12 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     Ok((settings, config))
 }
 
-fn wrong(field: &str, why: String) -> ConfigError {
-    ConfigError(format!("`{field}`: {why}"))
+fn wrong(field: &str, why: String) -> String {
+    format!("`{field}`: {why}")
 }
 
 /// Checks tokens and apps, and reads the proxies and authorities of apps.
-fn check(config: &mut Config) -> Result<(), ConfigError> {
+fn check(config: &mut Config) -> Result<(), String> {
     if let Some(name) = config.xtimer_app.as_ref().filter(|name| !config.apps.contains_key(*name)) {
         return Err(wrong("xtimer_app", format!("there is no app `{name}`: add it to the file")));
     }
@@ -156,8 +144,8 @@ fn check(config: &mut Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<File, ConfigError> {
-    let wrong = |why: &dyn fmt::Display| ConfigError(format!("{}: {why}", path.display()));
+fn read(path: &Path) -> Result<File, String> {
+    let wrong = |why: &dyn fmt::Display| format!("{}: {why}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
     toml::from_str(&text).map_err(|error| wrong(&said(&text, &error)))
 }

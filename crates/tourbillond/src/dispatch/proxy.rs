@@ -1,7 +1,6 @@
 //! Tunnels through a proxy, by `CONNECT`.
 
 use std::error::Error;
-use std::fmt;
 use std::io;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -13,34 +12,22 @@ use crate::config::Proxy;
 const HEAD_MAX: usize = 8 * 1024;
 
 /// Fault of a proxy, or of how it is configured. The receiver has no part in it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the proxy {proxy}: {source}")]
 pub(super) struct ProxyFault {
     proxy: String,
-    why: io::Error,
+    source: io::Error,
 }
 
 impl ProxyFault {
     /// Returns the error that a proxy is at fault.
     pub(super) fn error(proxy: &Proxy, why: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
-        let why = io::Error::other(why);
-        io::Error::other(Self { proxy: proxy.to_string(), why })
+        io::Error::other(Self { proxy: proxy.to_string(), source: io::Error::other(why) })
     }
 
     /// The proxy has answered with 407.
     pub(super) fn refused(proxy: &Proxy) -> io::Error {
         Self::error(proxy, "answered 407: it needs another user or password")
-    }
-}
-
-impl fmt::Display for ProxyFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the proxy {}: {}", self.proxy, self.why)
-    }
-}
-
-impl Error for ProxyFault {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.why)
     }
 }
 

@@ -26,18 +26,6 @@ pub struct Tls {
     config: watch::Sender<Arc<ServerConfig>>,
 }
 
-/// Error of a certificate or key.
-#[derive(Debug)]
-pub struct TlsError(String);
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TlsError {}
-
 impl Tls {
     /// Reads the certificate and the key. The log says so if others than its owner and group can
     /// read the key.
@@ -45,7 +33,7 @@ impl Tls {
     /// # Errors
     ///
     /// If a file cannot be read, has nothing of its kind, or the key is of another certificate.
-    pub fn open(files: &TlsFiles) -> Result<Self, TlsError> {
+    pub fn open(files: &TlsFiles) -> Result<Self, String> {
         if let Some(warning) = private::exposed(&files.key, OTHERS) {
             tracing::warn!("{warning}");
         }
@@ -58,7 +46,7 @@ impl Tls {
     /// # Errors
     ///
     /// Like [`Tls::open`]; those in use stay in use.
-    pub fn reload(&self) -> Result<impl FnOnce() + '_, TlsError> {
+    pub fn reload(&self) -> Result<impl FnOnce() + '_, String> {
         let config = read(&self.files)?;
         Ok(|| {
             self.config.send_replace(config);
@@ -105,11 +93,11 @@ impl fmt::Debug for Tls {
     }
 }
 
-fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
+fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
     let TlsFiles { certificate, key, minimum } = files;
-    let wrong = |error| TlsError(format!("{}: {error}", certificate.display()));
-    let chain = pem::certificates(certificate).map_err(TlsError)?;
-    let private = pem::key(key).map_err(TlsError)?;
+    let wrong = |error| format!("{}: {error}", certificate.display());
+    let chain = pem::certificates(certificate)?;
+    let private = pem::key(key)?;
     let versions: &[_] = match minimum {
         TlsVersion::V12 => &[&version::TLS13, &version::TLS12],
         TlsVersion::V13 => &[&version::TLS13],

@@ -30,24 +30,15 @@ pub(crate) struct Trial {
 }
 
 /// Reason why a callback was not tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Untried {
-    /// Another of the app is under way.
+    #[error("another test of the app is under way on this node; wait for its answer")]
     Busy,
-    /// The app, or the host, has as many callbacks as it may.
+    #[error("the app or the host has as many callbacks as its limits allow; wait")]
     Limited,
     /// The app has no dispatcher: it starts, stops, or its configuration is changed.
+    #[error("the node sends no callbacks of the app at the moment; try again")]
     Away,
-}
-
-impl fmt::Display for Untried {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Busy => "another test of the app is under way on this node; wait for its answer",
-            Self::Limited => "the app or the host has as many callbacks as its limits allow; wait",
-            Self::Away => "the node sends no callbacks of the app at the moment; try again",
-        })
-    }
 }
 
 impl Trials {
