@@ -20,5 +20,5 @@ mod wording;
 
 pub(crate) use access::Access;
 pub use problem::{FieldError, Problem};
-pub(crate) use request::{BODY_MAX, convert, is_json, traceparent};
+pub(crate) use request::{BODY_MAX, convert, is_json, query, traceparent};
 pub(crate) use trail::{Refused, Trail};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes};
 use serde::Deserialize;
@@ -180,13 +180,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        query(&parts.uri).map(Self)
+        query(parts.uri.query().unwrap_or_default()).map(Self)
     }
 }
 
 /// Reads a query, and says which of its parameters is wrong.
-pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
-    let pairs = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+pub(crate) fn query<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    let pairs = url::form_urlencoded::parse(text.as_bytes());
     let reader = serde_urlencoded::Deserializer::new(pairs);
     serde_path_to_error::deserialize(reader).map_err(|error| {
         let (field, why) = fault(&error.path().to_string(), &error.inner().to_string());

@@ -1,6 +1,6 @@
 //! Bodies and queries of requests, read as Go and gin read them.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
@@ -8,9 +8,10 @@ use axum::http::request::Parts;
 use http_body_util::{BodyExt as _, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use url::form_urlencoded::{Serializer, parse};
 
-use super::{ByApp, ById, ByTimer, Failure, TimerDef};
-use crate::api::{BODY_MAX, Problem, convert};
+use super::{ById, Failure, TimerDef};
+use crate::api::{BODY_MAX, Problem, convert, query};
 
 /// The most that a page has, whatever is asked for.
 const PAGE_MAX: i64 = 100;
@@ -19,11 +20,6 @@ const PAGE_MAX: i64 = 100;
 pub(crate) trait Named: DeserializeOwned {
     /// Names of the fields; a nested field has its object's name before a dot.
     const NAMES: &'static [&'static str];
-
-    /// Fails if something is missing.
-    fn check(&self) -> Result<(), Problem> {
-        Ok(())
-    }
 }
 
 impl Named for TimerDef {
@@ -44,10 +40,6 @@ impl Named for TimerDef {
 
 impl Named for ById {
     const NAMES: &'static [&'static str] = &["id"];
-
-    fn check(&self) -> Result<(), Problem> {
-        required("id", self.id).map(drop)
-    }
 }
 
 /// A body that is read as JSON, whatever it says that it is, and as Go's `encoding/json` reads it:
@@ -67,9 +59,7 @@ impl<S: Send + Sync, T: Named> FromRequest<S> for Lax<T> {
         let Some(Ok(value)) = values.next() else {
             return Err(Problem::new(StatusCode::BAD_REQUEST, "the body is not JSON").into());
         };
-        let read: T = convert(named(value, T::NAMES, ""))?;
-        read.check()?;
-        Ok(Self(read))
+        Ok(Self(convert(named(value, T::NAMES, ""))?))
     }
 }
 
@@ -95,78 +85,18 @@ fn named(value: Value, names: &[&str], within: &str) -> Value {
     Value::Object(found)
 }
 
-/// Type that a query is read as.
-pub(crate) trait Asked: Sized {
-    /// Reads the fields.
-    ///
-    /// # Errors
-    ///
-    /// The first field that is wrong.
-    fn read(query: &HashMap<String, String>) -> Result<Self, Problem>;
-}
-
-impl Asked for ById {
-    fn read(query: &HashMap<String, String>) -> Result<Self, Problem> {
-        Ok(Self { id: required("id", number(query, "id")?)? })
-    }
-}
-
-impl Asked for ByApp {
-    fn read(query: &HashMap<String, String>) -> Result<Self, Problem> {
-        let app = query.get("app").cloned().unwrap_or_default();
-        if app.is_empty() {
-            return Err(wrong("app", "it is missing"));
-        }
-        Ok(Self {
-            app,
-            page_index: number(query, "pageIndex")?,
-            page_size: number(query, "pageSize")?,
-        })
-    }
-}
-
-impl Asked for ByTimer {
-    fn read(query: &HashMap<String, String>) -> Result<Self, Problem> {
-        Ok(Self {
-            timer_id: required("timerID", number(query, "timerID")?)?,
-            page_index: number(query, "pageIndex")?,
-            page_size: number(query, "pageSize")?,
-        })
-    }
-}
-
-/// Reads a number of the query: 0 if it is missing or empty.
-fn number<T: std::str::FromStr + Default>(
-    query: &HashMap<String, String>,
-    name: &str,
-) -> Result<T, Problem> {
-    match query.get(name).map(String::as_str) {
-        None | Some("") => Ok(T::default()),
-        Some(text) => text.parse().map_err(|_| wrong(name, "it is not a number")),
-    }
-}
-
-fn required(name: &str, id: u64) -> Result<u64, Problem> {
-    if id == 0 { Err(wrong(name, "it is missing")) } else { Ok(id) }
-}
-
-fn wrong(name: &str, why: &str) -> Problem {
-    Problem::field(name, why)
-}
-
-/// Query: of several values of a name, the first counts.
+/// Query: of several values of a name, the first counts, and an empty one as none.
 pub(crate) struct Search<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: Asked> FromRequestParts<S> for Search<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Search<T> {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        let mut query = HashMap::new();
-        for (name, value) in url::form_urlencoded::parse(parts.uri.query().unwrap_or("").as_bytes())
-        {
-            query.entry(name.into_owned()).or_insert_with(|| value.into_owned());
-        }
-        Ok(Self(T::read(&query)?))
+        let mut known = BTreeSet::new();
+        let pairs = parse(parts.uri.query().unwrap_or_default().as_bytes());
+        let pairs = pairs.filter(|(name, value)| known.insert(name.clone()) && !value.is_empty());
+        let first = Serializer::new(String::new()).extend_pairs(pairs).finish();
+        Ok(Self(query(&first)?))
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use tourbillon_durable::TimerId;
 use utoipa::{IntoParams, ToSchema};
 
@@ -102,7 +103,16 @@ pub(crate) struct Answer<T> {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ById {
     /// Number of the timer.
+    #[serde(deserialize_with = "number")]
     pub(super) id: u64,
+}
+
+/// Reads the number of a timer; none has zero.
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    match u64::deserialize(deserializer)? {
+        0 => Err(D::Error::custom("it is missing")),
+        id => Ok(id),
+    }
 }
 
 /// A page of an app's timers.
@@ -124,7 +134,7 @@ pub(crate) struct ByApp {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ByTimer {
     /// Number of the timer.
-    #[serde(rename = "timerID")]
+    #[serde(rename = "timerID", deserialize_with = "number")]
     pub(super) timer_id: u64,
     /// Number of the page, from 1.
     #[serde(rename = "pageIndex", default)]
