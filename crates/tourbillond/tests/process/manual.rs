@@ -7,56 +7,33 @@ use serde_json::json;
 
 use super::Tourbillond;
 
-const PROGRAMS: [(&str, &str); 2] = [
+pub(crate) const PROGRAMS: [(&str, &str); 2] = [
     ("tourbillond", env!("CARGO_BIN_EXE_tourbillond")),
     ("tourbillonctl", env!("CARGO_BIN_EXE_tourbillonctl")),
 ];
 
 /// Returns a program's output.
-fn printed(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn printed(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Options of a program or a command, in its help.
-fn options(help: &str) -> Vec<&str> {
-    let words = help.lines().filter_map(|line| {
-        let line = line.trim_start();
-        let option = line.split([' ', ',']).find(|word| word.starts_with("--"))?;
-        line.starts_with('-').then_some(option)
-    });
-    words.collect()
-}
-
 #[test]
-fn every_command_has_a_page_with_all_of_its_options() {
+fn every_command_has_a_page() {
     for (name, program) in PROGRAMS {
         let folder = tempfile::tempdir().unwrap();
         let man = folder.path().join("man1");
         assert_eq!(printed(program, &["man", man.to_str().unwrap()]), "");
+        let page = std::fs::read_to_string(man.join(format!("{name}.1"))).unwrap();
+        assert!(page.contains("version"), "{page}");
         let help = printed(program, &["--help"]);
         let (_, commands) = help.split_once("\nCommands:\n").unwrap();
         let (commands, _) = commands.split_once("\n\n").unwrap();
         let commands = commands.lines().filter_map(|line| line.split_whitespace().next());
-        let mut pages = 0;
-        for command in [""].into_iter().chain(commands.filter(|command| *command != "help")) {
-            let page =
-                if command.is_empty() { name.to_owned() } else { format!("{name}-{command}") };
-            let page = std::fs::read_to_string(man.join(page + ".1")).unwrap();
-            // A hyphen is escaped in a page.
-            let page = page.replace("\\-", "-");
-            let arguments = [command, "--help"];
-            let arguments = if command.is_empty() { &arguments[1..] } else { &arguments[..] };
-            let help = printed(program, arguments);
-            let options = options(&help);
-            assert!(!options.is_empty(), "{help}");
-            for option in options {
-                assert!(page.contains(option), "{name} {command} {option}: {page}");
-            }
-            pages += 1;
+        for command in commands.filter(|command| *command != "help") {
+            assert!(man.join(format!("{name}-{command}.1")).exists(), "{name} {command}");
         }
-        assert!(pages >= 4, "{name}");
     }
 }
 
