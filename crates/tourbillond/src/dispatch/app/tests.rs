@@ -3,8 +3,9 @@ mod completion;
 mod times;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde_json::json;
 use tokio::net::TcpListener;
 use tourbillon::Timer;
 use tourbillon_durable::store::calls::{Change, Skip};
@@ -14,7 +15,7 @@ use tourbillon_durable::{Outcome, Reason, Record, Retry, Store, StoreError, Stor
 use super::*;
 use crate::config::Config;
 use crate::dispatch::{head, is_starved, start};
-use crate::model::{AtWhen, Callback, Definition, RetryPolicy, When};
+use crate::model::{Callback, Definition};
 use crate::receiver::{Call, Receiver};
 use crate::watched::{Side, Watched};
 
@@ -40,43 +41,33 @@ fn service(apps: &[(&str, App)]) -> Arc<Service> {
 
 /// Makes a one-shot that is due now, of three attempts with the shortest pause.
 async fn once(service: &Service, app: &str, key: &str, url: &str) {
-    let policy = RetryPolicy { attempts: 3, first: "1s".to_owned(), longest: "1s".to_owned() };
-    let stored = Stored {
-        key: String::new(),
-        definition: Definition {
-            retry: Some(policy),
-            ..Definition::new(
-                When::At(AtWhen { at: "2026-01-01T00:00:00Z".to_owned() }),
-                Callback {
-                    body: "{{key}} {{attempt}}".to_owned(),
-                    timeout: Some("100s".to_owned()),
-                    ..Callback::new(url.to_owned())
-                },
-            )
+    let stored = json!({
+        "definition": {
+            "when": { "at": "2026-01-01T00:00:00Z" },
+            "callback": { "url": url, "body": "{{key}} {{attempt}}", "timeout": "100s" },
         },
-        created: "2026-01-01T00:00:00Z".to_owned(),
-        at_us: None,
-        traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
-        xtimer: None,
-        disabled_by: None,
-        is_notice: false,
-    };
+        "created": "2026-01-01T00:00:00Z",
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    });
     let pause = Duration::from_secs(1);
     let once = service.client.once(&model::kind(app), std::time::SystemTime::now());
-    let once = once.name(model::name(app, key)).payload(serde_json::to_vec(&stored).unwrap());
+    let once = once.name(model::name(app, key)).payload(stored.to_string());
     let once = once.retry(Retry::new(3, pause, pause));
     once.create().await.unwrap();
 }
 
+/// Waits until this is so.
+async fn until(is_so: impl AsyncFn() -> bool) {
+    while !is_so().await {
+        tourbillon::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// The records, once there are so many.
 async fn records(service: &Service, count: usize) -> Vec<Record> {
-    loop {
-        let records = service.reader.records(RecordQuery::new()).await.unwrap();
-        if records.len() >= count {
-            return records;
-        }
-        service.timer.sleep(Duration::from_millis(5)).await;
-    }
+    let all = async || service.reader.records(RecordQuery::new()).await.unwrap();
+    until(async || all().await.len() >= count).await;
+    all().await
 }
 
 #[tokio::test]
@@ -183,9 +174,7 @@ async fn a_stop_waits_for_what_runs_and_hands_back_what_waits() {
         let service = service.clone();
         async move { service.stop().await }
     });
-    while service.stats().is_some() {
-        service.timer.sleep(Duration::from_millis(1)).await;
-    }
+    until(async || service.stats().is_none()).await;
     assert!(!stopping.is_finished());
     receiver.go.send_replace(true);
     stopping.await.unwrap();
@@ -217,7 +206,7 @@ async fn a_dead_run_makes_one_notice_that_is_signed_and_has_none_of_its_own() {
     let records = records(&service, 2).await;
     let dead = records.iter().find(|record| record.outcome == Outcome::Dead).unwrap();
     let body: serde_json::Value = serde_json::from_str(&call.body).unwrap();
-    let expected = serde_json::json!({
+    let expected = json!({
         "event": "dead",
         "app": "silenced",
         "key": "one",
@@ -257,17 +246,10 @@ async fn a_notice_that_cannot_be_delivered_makes_no_further_notice() {
     assert_eq!(receiver.calls.len(), 2);
 }
 
-/// For a while records cannot be read.
-#[derive(Default)]
-struct Unreads {
-    fails: AtomicBool,
-    failed: AtomicUsize,
-}
-
 /// Runs the schedule `a/r` once, with this answer of its receiver.
 async fn run_answered(receiver: &mut Receiver, service: &Service, path: &str) {
-    let callback = serde_json::json!({ "url": receiver.url(1, path) });
-    let definition = serde_json::json!({ "when": { "every": "8640000s" }, "callback": callback });
+    let callback = json!({ "url": receiver.url(1, path) });
+    let definition = json!({ "when": { "every": "8640000s" }, "callback": callback });
     times::put(service, "r", definition).await;
     service.catalog.run_now("a", "r").await.unwrap();
     assert_eq!(receiver.next().await.path, path);
@@ -275,9 +257,7 @@ async fn run_answered(receiver: &mut Receiver, service: &Service, path: &str) {
 
 /// Waits until every run is over.
 async fn all_over(service: &Service) {
-    while !service.reader.timers(TimerQuery::new()).await.unwrap().is_empty() {
-        service.timer.sleep(Duration::from_millis(5)).await;
-    }
+    until(async || service.reader.timers(TimerQuery::new()).await.unwrap().is_empty()).await;
 }
 
 fn event(call: &Call) -> String {
@@ -288,12 +268,14 @@ fn event(call: &Call) -> String {
 #[tokio::test]
 async fn a_recovery_is_told_after_many_skipped_runs_and_reads_that_fail() {
     let mut receiver = Receiver::start().await;
-    let (app, timer, unreads) = (told(&receiver), Timer::global(), Arc::<Unreads>::default());
+    let (app, timer) = (told(&receiver), Timer::global());
     let mut memory = Memory::new(&timer);
-    let records = Arc::clone(&unreads);
+    // For a while records cannot be read.
+    let (fails, failed) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
+    let (is_failing, has_failed) = (Arc::clone(&fails), Arc::clone(&failed));
     let store = Watched::store(memory.clone(), move |side, name, _| {
-        if side == Side::Before && name == "records" && records.fails.load(Ordering::SeqCst) {
-            records.failed.fetch_add(1, Ordering::SeqCst);
+        if side == Side::Before && name == "records" && is_failing.load(Ordering::SeqCst) {
+            has_failed.store(true, Ordering::SeqCst);
             return Err(StoreError::new(StoreErrorKind::Unavailable, "not now"));
         }
         Ok(())
@@ -317,12 +299,10 @@ async fn a_recovery_is_told_after_many_skipped_runs_and_reads_that_fail() {
     memory.change(&change).unwrap();
 
     // The definition is put before records cannot be read.
-    unreads.fails.store(true, Ordering::SeqCst);
+    fails.store(true, Ordering::SeqCst);
     run_answered(&mut receiver, &service, "200").await;
-    while unreads.failed.load(Ordering::SeqCst) == 0 {
-        service.timer.sleep(Duration::from_millis(5)).await;
-    }
-    unreads.fails.store(false, Ordering::SeqCst);
+    until(async || failed.load(Ordering::SeqCst)).await;
+    fails.store(false, Ordering::SeqCst);
     all_over(&service).await;
     assert_eq!(receiver.calls.try_recv().map(|call| event(&call)), Ok("recovered".to_owned()));
 
@@ -434,19 +414,14 @@ async fn what_a_proxy_fails_at_is_called_once_it_works_and_has_no_failure() {
     let address = reserved.local_addr().unwrap();
     // Listened on again later, so that it refuses until then.
     drop(reserved);
-    let proxied = serde_json::json!({ "http": format!("http://{address}") });
+    let proxied = json!({ "http": format!("http://{address}") });
     let mut app = App { proxy: serde_json::from_value(proxied).unwrap(), ..app(8) };
     app.proxies = crate::config::Proxies::read(&app.proxy, |_| None).unwrap();
     let service = service(&[("a", app)]);
     once(&service, "a", "one", &receiver.url(1, "201")).await;
     // A second attempt, so that the first is over.
-    let is_postponed = || async {
-        let timers = service.reader.timers(TimerQuery::new()).await.unwrap();
-        timers.iter().any(|timer| timer.attempt > 1)
-    };
-    while !is_postponed().await {
-        service.timer.sleep(Duration::from_millis(5)).await;
-    }
+    let timers = async || service.reader.timers(TimerQuery::new()).await.unwrap();
+    until(async || timers().await.iter().any(|timer| timer.attempt > 1)).await;
     let proxy = TcpListener::bind(address).await.unwrap();
     tokio::spawn(async move {
         let (mut near, _) = proxy.accept().await.unwrap();

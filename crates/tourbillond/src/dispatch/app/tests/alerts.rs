@@ -26,9 +26,8 @@ async fn notice(receiver: &mut Receiver) -> (String, Value) {
 async fn run_once(service: &Service) {
     service.catalog.run_now("a", "k").await.unwrap();
     let unfinished = TimerQuery::new().kind("http.a");
-    while !service.reader.timers(unfinished.clone()).await.unwrap().is_empty() {
-        service.timer.sleep(Duration::from_millis(5)).await;
-    }
+    let is_over = async || service.reader.timers(unfinished.clone()).await.unwrap().is_empty();
+    until(is_over).await;
 }
 
 /// The events of the notices that came so far.
@@ -261,9 +260,7 @@ async fn a_success_is_awaited_anew_from_other_times_and_from_the_end_of_a_pause(
     let until = service.client.now().await.unwrap() + Duration::from_millis(50);
     service.catalog.pause("a", "k", until).await.unwrap();
     let paused = due().await.unwrap();
-    while service.client.now().await.unwrap() <= until {
-        service.timer.sleep(Duration::from_millis(5)).await;
-    }
+    super::until(async || service.client.now().await.unwrap() > until).await;
     service.catalog.switch("a", "k", true).await.unwrap();
     assert_eq!(due().await.unwrap(), paused);
     // The watch of an unwatched schedule ends, and begins anew if it is watched again.
@@ -323,15 +320,9 @@ async fn a_schedule_that_does_not_succeed_in_time_tells_it_once_and_its_recovery
     assert_eq!((&recovered["event"], &recovered["key"]), (&json!("recovered"), &json!("k")));
     assert_eq!(recovered["status"], 200);
     // From then on it is awaited anew, once that is noted.
-    let mut tries = 0..6_000;
-    loop {
-        let watch = service.catalog.watch("a", "k").await.unwrap().unwrap();
-        if !watch.is_notified(service.client.now().await.unwrap()) {
-            break;
-        }
-        assert!(tries.next().is_some(), "it is not awaited anew");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let now = async || service.client.now().await.unwrap();
+    let watch = async || service.catalog.watch("a", "k").await.unwrap().unwrap();
+    until(async || !watch().await.is_notified(now().await)).await;
     service.stop().await;
 }
 
@@ -377,13 +368,9 @@ async fn a_schedule_that_was_silent_before_a_pause_is_awaited_anew_from_its_end(
     let watch = async || service.catalog.watch("a", "k").await.unwrap().unwrap();
     let now = async || service.client.now().await.unwrap();
     let second = Duration::from_secs(1);
-    let postponed = async || {
-        while watch().await.due() < now().await + 100_000 * second {
-            service.timer.sleep(Duration::from_millis(5)).await;
-        }
-    };
+    let is_postponed = async || watch().await.due() >= now().await + 100_000 * second;
     let (silent, first) = event().await;
-    postponed().await;
+    super::until(&is_postponed).await;
     let until = now().await + 1_000 * second;
     // A repeat changes nothing.
     for _ in 0..2 {
@@ -395,16 +382,14 @@ async fn a_schedule_that_was_silent_before_a_pause_is_awaited_anew_from_its_end(
     let (again, since) = event().await;
     assert_eq!((&*silent, &*again), ("no_success", "no_success"));
     assert!(first < since && since == Some(until), "{first:?} {since:?} {until:?}");
-    postponed().await;
+    super::until(&is_postponed).await;
     // A run that succeeds during a pause is a recovery; what follows is awaited from the end.
     let until = now().await + 1_000 * second;
     service.catalog.pause("a", "k", until).await.unwrap();
     receiver.go.send_replace(true);
     let recovered = notice(&mut receiver).await.1;
     assert_eq!(recovered["event"], "recovered");
-    while watch().await.is_notified(until) {
-        service.timer.sleep(Duration::from_millis(5)).await;
-    }
+    super::until(async || !watch().await.is_notified(until)).await;
     assert_eq!(watch().await.due(), until + second);
     service.stop().await;
 }
@@ -446,9 +431,7 @@ async fn a_watch_without_a_schedule_ends_by_itself() {
     let now = service.client.now().await.unwrap();
     let alone = service.client.once("watch", now).name("watch:a/gone");
     alone.payload(payload).create().await.unwrap();
-    while service.catalog.watch("a", "gone").await.unwrap().is_some() {
-        service.timer.sleep(Duration::from_millis(5)).await;
-    }
+    until(async || service.catalog.watch("a", "gone").await.unwrap().is_none()).await;
     service.stop().await;
 }
 
@@ -519,15 +502,9 @@ async fn schedules_that_were_there_before_are_watched_once_their_app_says_so() {
         service.reload(config(&[("a", app)]));
         for key in ["k", "counted"] {
             // From when the app has said so first.
-            let due = loop {
-                let latest = now().await + hours * hour;
-                let due = watch(key).await.map(|watch| watch.due());
-                if let Some(due) = due.filter(|due| *due <= latest) {
-                    break due;
-                }
-                service.timer.sleep(Duration::from_millis(5)).await;
-            };
-            assert!(due >= before + hours * hour, "{key}: {due:?}");
+            let due = async || watch(key).await.map_or(Time::NEVER, |watch| watch.due());
+            until(async || due().await <= now().await + hours * hour).await;
+            assert!(due().await >= before + hours * hour, "{key}: {:?}", due().await);
         }
     }
     assert!(watch("off").await.is_none());
@@ -573,9 +550,7 @@ async fn a_silent_schedule_is_awaited_anew_once_its_app_has_a_time_again() {
         (watch.is_notified(now), watch.due() <= now + 2 * hour)
     };
     // The notice is sent before the attempt that made it has ended.
-    while !seen().await.0 {
-        service.timer.sleep(Duration::from_millis(5)).await;
-    }
+    until(async || seen().await.0).await;
     for turn in 0.. {
         for within in [None, Some("2h".to_owned())] {
             let app = App { success_within: within, ..told(&receiver) };

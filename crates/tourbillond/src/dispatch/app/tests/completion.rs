@@ -24,6 +24,17 @@ fn definition(receiver: &Receiver, path: &str, within: &str) -> Value {
     })
 }
 
+/// A service with an attempt that waits, and the receiver that said so.
+async fn waiting(attempts: u32) -> (Receiver, Arc<Service>, Completes) {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
+    let mut once = definition(&receiver, "202", "1h");
+    once["retry"]["attempts"] = json!(attempts);
+    put(&service, "one", once).await;
+    let completes = Completes::of(&receiver.next().await);
+    run_in(&service, &completes, "waiting").await;
+    (receiver, service, completes)
+}
+
 /// Time after which a test fails if an event does not come.
 const HANGS: Duration = Duration::from_secs(60);
 
@@ -49,22 +60,6 @@ impl Completes {
             .header("authorization", format!("Bearer {}", self.token));
         asked(service, request.body(Body::from(call.to_string())).unwrap()).await
     }
-
-    /// Makes the call until the attempt has its answer.
-    async fn send_answered(&self, service: &Arc<Service>, call: Value) -> (u16, Value) {
-        let answered = async {
-            loop {
-                let answer = self.send(service, call.clone()).await;
-                if !answer.1["detail"].as_str().is_some_and(|why| why.contains("no answer yet")) {
-                    return answer;
-                }
-                assert_eq!(answer.0, 409);
-                service.timer.sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let answer = service.timer.timeout(HANGS, answered).await;
-        answer.unwrap_or_else(|_| panic!("the attempt has no answer: {}", self.path))
-    }
 }
 
 async fn asked(service: &Arc<Service>, request: hyper::Request<Body>) -> (u16, Value) {
@@ -83,19 +78,11 @@ async fn get(service: &Arc<Service>, path: &str) -> Value {
 /// Returns the run of a completion, once it is in this state.
 async fn run_in(service: &Arc<Service>, of: &Completes, state: &str) -> Value {
     let path = of.path.split("/attempts/").next().unwrap();
-    let found = async {
-        loop {
-            let run = get(service, path).await;
-            if run["state"] == state {
-                return run;
-            }
-            service.timer.sleep(Duration::from_millis(5)).await;
-        }
-    };
-    match service.timer.timeout(HANGS, found).await {
-        Ok(run) => run,
-        Err(_) => panic!("it is not {state}: {:#}", get(service, path).await),
-    }
+    let is_in = until(async || get(service, path).await["state"] == state);
+    let came = service.timer.timeout(HANGS, is_in).await;
+    let run = get(service, path).await;
+    assert!(came.is_ok(), "it is not {state}: {run:#}");
+    run
 }
 
 async fn listed(service: &Arc<Service>, state: &str) -> usize {
@@ -105,10 +92,7 @@ async fn listed(service: &Arc<Service>, state: &str) -> usize {
 
 #[tokio::test]
 async fn an_attempt_that_waits_succeeds_by_a_call_and_a_repeat_says_the_same() {
-    let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
-    put(&service, "one", definition(&receiver, "202", "1h")).await;
-    let call = receiver.next().await;
-    let completes = Completes::of(&call);
+    let (mut receiver, service, completes) = waiting(2).await;
     let run = run_in(&service, &completes, "waiting").await;
     let waits = &run["ended_attempts"][0];
     assert_eq!((&waits["status"], &waits["completion"]["state"]), (&json!(202), &json!("waiting")));
@@ -141,13 +125,11 @@ async fn an_attempt_that_waits_succeeds_by_a_call_and_a_repeat_says_the_same() {
 
 #[tokio::test]
 async fn an_attempt_that_is_completed_as_failed_is_tried_again_until_the_last() {
-    let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
-    put(&service, "one", definition(&receiver, "202", "1h")).await;
+    let (mut receiver, service, first) = waiting(2).await;
     // As long as it may be.
     let text = "ü".repeat(200);
     let failed = json!({ "outcome": "failed", "text": text });
-    let first = Completes::of(&receiver.next().await);
-    assert_eq!(first.send_answered(&service, failed.clone()).await.0, 200);
+    assert_eq!(first.send(&service, failed.clone()).await.0, 200);
     let second = Completes::of(&receiver.next().await);
     assert_ne!(second.token, first.token);
     // A repeat for the first says the same, and does nothing to the second.
@@ -189,9 +171,7 @@ async fn an_attempt_that_is_not_completed_in_time_failed_and_a_late_call_changes
 
 #[tokio::test]
 async fn a_receiver_that_is_still_working_has_the_time_anew() {
-    let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
-    put(&service, "one", definition(&receiver, "202", "1h")).await;
-    let completes = Completes::of(&receiver.next().await);
+    let (_receiver, service, completes) = waiting(2).await;
     let until = |run: &Value| run["ended_attempts"][0]["completion"]["until"].clone();
     let before = until(&run_in(&service, &completes, "waiting").await);
     let (status, answer) = completes.send(&service, json!({ "outcome": "working" })).await;
@@ -264,9 +244,8 @@ async fn another_node_completes_what_a_node_left_that_is_gone() {
 
 #[tokio::test]
 async fn what_is_cancelled_or_disabled_while_it_waits_is_over_for_its_receiver() {
-    let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
-    put(&service, "one", definition(&receiver, "202", "1h")).await;
-    let mut all = vec![Completes::of(&receiver.next().await)];
+    let (mut receiver, service, one) = waiting(2).await;
+    let mut all = vec![one];
     let mut repeated = definition(&receiver, "202", "1h");
     for key in ["disabled", "paused", "moved", "changed"] {
         repeated["when"] = json!({ "every": "8640000s" });
@@ -380,20 +359,12 @@ async fn a_run_that_waits_keeps_its_lane_and_takes_no_place_of_the_app() {
 
 #[tokio::test]
 async fn a_run_that_is_given_another_time_while_it_waits_is_sent_anew() {
-    let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
-    put(&service, "one", definition(&receiver, "202", "1h")).await;
-    let first = Completes::of(&receiver.next().await);
-    run_in(&service, &first, "waiting").await;
+    let (mut receiver, service, first) = waiting(2).await;
     service.catalog.run_now("a", "one").await.unwrap();
     let second = Completes::of(&receiver.next().await);
-    assert_eq!(first.send_answered(&service, json!({ "outcome": "succeeded" })).await.0, 410);
     let run = run_in(&service, &second, "waiting").await;
-    let states = run["ended_attempts"].as_array().unwrap().iter();
-    let states: Vec<_> = states.map(|attempt| attempt["completion"]["state"].clone()).collect();
-    assert_eq!(
-        (states, &run["failures"]),
-        (vec![json!("superseded"), json!("waiting")], &json!(0))
-    );
+    assert_eq!(first.send(&service, json!({ "outcome": "succeeded" })).await.0, 410);
+    assert_eq!((&run["failures"], states(&run)), (&json!(0), vec!["superseded", "waiting"]));
     put(&service, "one", definition(&receiver, "200", "2h")).await;
     assert_eq!(receiver.next().await.path, "200");
     assert_eq!(second.send(&service, json!({ "outcome": "succeeded" })).await.0, 410);
@@ -409,10 +380,7 @@ fn states(run: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_one_shot_that_is_disabled_while_it_waits_stays_so_whatever_its_receiver_says() {
-    let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
-    put(&service, "one", definition(&receiver, "202", "1h")).await;
-    let first = Completes::of(&receiver.next().await);
-    run_in(&service, &first, "waiting").await;
+    let (mut receiver, service, first) = waiting(2).await;
     service.catalog.switch("a", "one", false).await.unwrap();
     for outcome in ["working", "succeeded", "failed"] {
         let (status, why) = first.send(&service, json!({ "outcome": outcome })).await;
@@ -453,21 +421,16 @@ async fn a_one_shot_that_is_put_again_while_it_waits_is_sent_at_its_new_time() {
     // So the wait is over by the new time.
     waits_until(&service, "2020-01-01T00:00:00Z", Duration::from_secs(3_600)).await;
     put(&service, "one", after).await;
-    assert_eq!(first.send_answered(&service, json!({ "outcome": "succeeded" })).await.0, 410);
     let second = Completes::of(&receiver.next().await);
     let run = run_in(&service, &second, "waiting").await;
+    assert_eq!(first.send(&service, json!({ "outcome": "succeeded" })).await.0, 410);
     assert_eq!((&run["failures"], states(&run)), (&json!(0), vec!["superseded", "waiting"]));
     service.stop().await;
 }
 
 #[tokio::test]
 async fn a_wait_is_over_when_its_timer_is_due_also_by_a_clock_that_steps_back() {
-    let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
-    let mut once = definition(&receiver, "202", "1h");
-    once["retry"] = json!({ "attempts": 1 });
-    put(&service, "one", once).await;
-    let completes = Completes::of(&receiver.next().await);
-    run_in(&service, &completes, "waiting").await;
+    let (mut receiver, service, completes) = waiting(1).await;
     waits_until(&service, "2199-01-01T00:00:00Z", Duration::ZERO).await;
     let run = run_in(&service, &completes, "dead").await;
     assert_eq!((&run["failures"], states(&run)), (&json!(1), vec!["expired"]));

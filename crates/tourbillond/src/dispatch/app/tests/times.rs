@@ -137,13 +137,13 @@ async fn signatures_dates_and_starts_go_by_the_clock_of_the_database() {
     let call = receiver.next().await;
     let signed = call.headers["webhook-timestamp"].to_str().unwrap().parse::<u64>().unwrap();
     assert!((midnight..midnight + 600).contains(&signed), "{signed}");
-    let pending = loop {
-        let pending = service.reader.timers(TimerQuery::new()).await.unwrap().remove(0);
-        if pending.running.is_none() && pending.attempt == 1 {
-            break pending;
-        }
-        service.timer.sleep(Duration::from_millis(5)).await;
-    };
+    let timers = async || service.reader.timers(TimerQuery::new()).await.unwrap();
+    until(async || {
+        let timer = &timers().await[0];
+        timer.running.is_none() && timer.attempt == 1
+    })
+    .await;
+    let pending = timers().await.remove(0);
     let half_past = model::time("2026-03-01T00:30:00Z").unwrap();
     let early = half_past - Duration::from_secs(600);
     assert!(
