@@ -9,7 +9,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::future::{Either, select};
 use futures_util::stream;
 use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
@@ -142,26 +141,25 @@ impl Live {
                 return Some(event);
             }
             let timer = &self.service.timer;
-            let pause = std::pin::pin!(timer.sleep_until(self.due));
-            let run = std::pin::pin!(self.runs.recv());
-            let stop = std::pin::pin!(self.service.stopping());
             let (configs, judged_by) = (&mut self.configs, &self.judged_by);
-            let other = std::pin::pin!(async move {
+            let other = async move {
                 let _ = configs.wait_for(|config| !Arc::ptr_eq(config, judged_by)).await;
-            });
-            let ends = select(stop, other);
-            match select(ends, select(run, pause)).await {
-                Either::Left(_) => return None,
-                Either::Right((Either::Left((Ok(run), _)), _)) => {
-                    if self.apps.contains(&run.app) {
+            };
+            tokio::select! {
+                biased;
+                () = self.service.stopping() => return None,
+                () = other => return None,
+                run = self.runs.recv() => match run {
+                    Ok(run) if self.apps.contains(&run.app) => {
                         self.waiting.push_back(event("run", &*run));
                     }
-                }
-                Either::Right((Either::Left((Err(RecvError::Lagged(missed)), _)), _)) => {
-                    self.waiting.push_back(event("missed", &missed));
-                }
-                Either::Right((Either::Left((Err(RecvError::Closed), _)), _)) => return None,
-                Either::Right((Either::Right(_), _)) => {
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(missed)) => {
+                        self.waiting.push_back(event("missed", &missed));
+                    }
+                    Err(RecvError::Closed) => return None,
+                },
+                _ = timer.sleep_until(self.due) => {
                     self.due = timer.now() + PERIOD;
                     let event = match self.service.catalog.overview(&self.apps).await {
                         Ok(overview) => event("overview", &*overview),

@@ -1,7 +1,6 @@
 //! Sends one request, within limits, to an address that was judged.
 
 use std::error::Error;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -253,12 +252,6 @@ async fn beginning(mut rest: Incoming, most: usize) -> Result<(Vec<u8>, bool), L
         }
     }
     Ok((body, true))
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").finish_non_exhaustive()
-    }
 }
 
 /// Returns the text of an error, with its causes.

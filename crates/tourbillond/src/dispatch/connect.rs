@@ -1,6 +1,5 @@
 //! Connections to receivers: to an address that was judged, and by TLS.
 
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::ops::ControlFlow::{Break, Continue};
@@ -299,12 +298,6 @@ pub(super) struct Stream {
     /// Steps that made it.
     steps: Arc<Steps>,
     _place: OwnedSemaphorePermit,
-}
-
-impl fmt::Debug for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream").finish_non_exhaustive()
-    }
 }
 
 impl AsyncRead for Stream {

@@ -4,7 +4,7 @@
 //! or an error of the service, since the change may have been made. The entry is on the disk before
 //! the answer is sent. The entry of a dropped request has no status.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -23,7 +23,7 @@ use crate::model::{AuditEntry, rfc3339};
 use crate::service::Service;
 
 /// The operations of the API, by route and method.
-type Operations = BTreeMap<(String, &'static str), String>;
+type Operations = HashMap<(String, Method), String>;
 
 /// State of [`audit`].
 #[derive(Clone)]
@@ -36,13 +36,12 @@ impl Audited {
     pub(super) fn new(service: &Arc<Service>, document: &OpenApi) -> Self {
         let mut operations = Operations::new();
         for (path, item) in &document.paths.paths {
-            let methods = [
-                ("POST", &item.post),
-                ("PUT", &item.put),
-                ("PATCH", &item.patch),
-                ("DELETE", &item.delete),
-            ];
-            for (method, operation) in methods {
+            for (method, operation) in [
+                (Method::POST, &item.post),
+                (Method::PUT, &item.put),
+                (Method::PATCH, &item.patch),
+                (Method::DELETE, &item.delete),
+            ] {
                 let id = operation.as_ref().and_then(|operation| operation.operation_id.clone());
                 operations.extend(id.map(|id| ((path.clone(), method), id)));
             }
@@ -53,14 +52,8 @@ impl Audited {
     /// Returns the name of a request's action.
     fn action(&self, request: &Request) -> Option<&str> {
         let path = request.extensions().get::<MatchedPath>()?.as_str();
-        let method = match *request.method() {
-            Method::POST => "POST",
-            Method::PUT => "PUT",
-            Method::PATCH => "PATCH",
-            Method::DELETE => "DELETE",
-            _ => return None,
-        };
-        self.operations.get(&(path.to_owned(), method)).map(String::as_str)
+        let of = (path.to_owned(), request.method().clone());
+        self.operations.get(&of).map(String::as_str)
     }
 }
 

@@ -1,7 +1,6 @@
 //! [`Trials`]: callbacks that are sent once, for somebody who waits for the answer.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -91,11 +90,5 @@ impl Trial {
         drop(one);
         // Nobody may wait any more.
         let _ = to.send(answer);
-    }
-}
-
-impl fmt::Debug for Trial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trial").field("url", &self.callback.url).finish_non_exhaustive()
     }
 }
