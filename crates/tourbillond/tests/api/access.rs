@@ -101,17 +101,7 @@ async fn an_authorization_of_another_kind_is_refused() {
 }
 
 #[tokio::test]
-async fn tokens_that_are_taken_back_are_refused_at_once() {
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
-    get(&api, "see", SCHEDULES).await.expect(200);
-    let mut less = config();
-    less.apps.get_mut("default").unwrap().tokens.remove(0);
-    api.service.reload(less);
-    get(&api, "see", SCHEDULES).await.expect(401);
-}
-
-#[tokio::test]
-async fn a_stream_ends_when_the_configuration_is_read_again() {
+async fn tokens_that_are_taken_back_are_refused_at_once_and_end_their_streams() {
     let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
     let follow = async || {
         let request = Request::get("/v1/live").header("authorization", "Bearer see");

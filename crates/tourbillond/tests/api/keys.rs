@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
 
-use super::{Answer, Api, SCHEDULES, definition, keyed, nightly, one};
+use super::{Answer, Api, SCHEDULES, definition, keyed, nightly, one, runs};
 
 const AT: &str = "2100-01-01T00:00:00Z";
 const LATER: &str = "2101-01-01T00:00:00Z";
@@ -33,11 +33,6 @@ async fn put(api: &Api, key: &str, tag: &str, definition: Value) -> Answer {
     let request = Request::put(one(key)).header("content-type", "application/json");
     let request = request.header("if-match", tag).body(Body::from(definition.to_string()));
     api.send(request.unwrap()).await
-}
-
-async fn runs(api: &Api, query: &str) -> Vec<Value> {
-    let runs = api.get(&format!("/v1/apps/default/runs?{query}")).await.expect(200);
-    runs["items"].as_array().unwrap().clone()
 }
 
 #[tokio::test]
@@ -75,33 +70,6 @@ async fn a_one_shot_that_is_fired_and_disabled_at_once_is_not_both() {
         assert!([200, 409].contains(&fired.status.as_u16()), "{fired:?}");
         assert_eq!(api.get(&one(&key)).await.expect(200)["state"], "disabled");
     }
-}
-
-#[tokio::test]
-async fn a_key_is_free_after_a_delete() {
-    let api = Api::new();
-    let mut ids = Vec::new();
-    for time in [AT, LATER, AT] {
-        let made = api.post(SCHEDULES, keyed("a", at(time))).await.expect(201);
-        assert_eq!((&made["state"], &made["next"]), (&json!("pending"), &json!([time])));
-        let id = made["id"].as_str().unwrap().to_owned();
-        assert_eq!(runs(&api, "key=a&state=pending").await[0]["id"], id);
-        api.delete(&one("a")).await.expect(200);
-        api.get(&one("a")).await.expect(404);
-        api.delete(&one("a")).await.expect(404);
-        api.post(&one("a/enable"), json!(null)).await.expect(404);
-        api.post(&one("a/run-now"), json!(null)).await.expect(404);
-        ids.push(id);
-    }
-    // What became of each is there to be read, under an identity of its own.
-    let cancelled = runs(&api, "key=a&state=cancelled&order=oldest").await;
-    let found: Vec<_> = cancelled.iter().map(|run| run["id"].as_str().unwrap()).collect();
-    assert_eq!(found, ids);
-    assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2]);
-    // It is free for a schedule too, and afterwards for a one-shot again.
-    api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
-    api.delete(&one("a")).await.expect(200);
-    api.put(&one("a"), definition(at(AT))).await.expect(201);
 }
 
 #[tokio::test]

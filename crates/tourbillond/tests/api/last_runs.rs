@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Api, SCHEDULES, end_run, keyed, nightly};
+use super::{Api, SCHEDULES, all_keys, end_run, keyed, nightly, runs};
 
 /// Detail of a run whose attempts ended so.
 fn detail(attempts: &[(u64, Option<u16>)]) -> String {
@@ -55,12 +55,11 @@ async fn each_schedule_of_a_list_has_its_last_runs_the_newest_first() {
     assert_eq!(last(&items[2], "status"), [204]);
 
     // They equal the list of runs.
-    let runs = api.get("/v1/apps/default/runs?key=a").await.expect(200);
+    let runs = runs(&api, "key=a").await;
     let all = listed(&api, "last_runs=20&prefix=a").await;
     for field in ["id", "state", "scheduled_for", "recorded"] {
-        let shown: Vec<_> =
-            runs["items"].as_array().unwrap().iter().map(|run| &run[field]).collect();
-        assert_eq!(last(&all[0], field), shown.into_iter().cloned().collect::<Vec<_>>(), "{field}");
+        let shown = runs.iter().map(|run| run[field].clone()).collect::<Vec<_>>();
+        assert_eq!(last(&all[0], field), shown, "{field}");
     }
     for query in ["", "last_runs=0"] {
         assert_eq!(listed(&api, query).await[0].get("last_runs"), None);
@@ -94,17 +93,10 @@ async fn a_page_with_long_runs_ends_sooner_and_the_next_continues() {
     // They have 4.8 MB; a list that does not show them is one page.
     assert_eq!(listed(&api, "").await.len(), MANY);
     for query in ["last_runs=20", "last_runs=20&search=k"] {
-        let (mut keys, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
-        loop {
-            let page = api.get(&format!("{SCHEDULES}?{query}{cursor}")).await.expect(200);
-            for item in page["items"].as_array().unwrap() {
-                assert_eq!(item["last_runs"].as_array().unwrap().len(), 20);
-                keys.push(item["key"].as_str().unwrap().to_owned());
-            }
-            pages += 1;
-            let Some(next) = page["next"].as_str() else { break };
-            cursor = format!("&cursor={next}");
+        for item in listed(&api, query).await {
+            assert_eq!(item["last_runs"].as_array().unwrap().len(), 20);
         }
+        let (keys, pages) = all_keys(&api, &format!("{SCHEDULES}?{query}")).await;
         let all: Vec<_> = (0..MANY).map(|number| format!("k{number:02}")).collect();
         assert_eq!((keys, pages > 1), (all, true), "{query}");
     }

@@ -194,6 +194,12 @@ fn keys(page: &Value) -> Vec<&str> {
     page["items"].as_array().unwrap().iter().filter_map(|item| item["key"].as_str()).collect()
 }
 
+/// The runs that a query finds.
+async fn runs(api: &Api, query: &str) -> Vec<Value> {
+    let runs = api.get(&format!("/v1/apps/default/runs?{query}")).await.expect(200);
+    runs["items"].as_array().unwrap().clone()
+}
+
 /// The keys of all pages of a list that begins with `path`, and how many pages it has.
 async fn all_keys(api: &Api, path: &str) -> (Vec<String>, usize) {
     let (mut all, mut pages, mut cursor) = (Vec::new(), 0, String::new());

@@ -3,7 +3,7 @@ use axum::http::Request;
 use serde_json::json;
 use tourbillon_durable::store::Sqlite;
 
-use super::{Api, SCHEDULES, definition, keyed, nightly, one, open};
+use super::{Api, SCHEDULES, definition, keyed, nightly, one, open, runs};
 
 #[tokio::test]
 async fn a_schedule_is_made_once_however_often_it_is_sent() {
@@ -155,18 +155,14 @@ async fn a_one_shot_is_held_moved_and_taken_back() {
     assert_ne!(moved["version"], made["version"]);
     api.delete(&one("a")).await.expect(200);
     api.get(&one("a")).await.expect(404);
-    let runs = api.get("/v1/apps/default/runs?key=a").await.expect(200);
-    assert_eq!(runs["items"][0]["state"], "cancelled");
+    assert_eq!(runs(&api, "key=a").await[0]["state"], "cancelled");
 }
 
 #[tokio::test]
 async fn what_is_fired_runs_now_and_is_taken_back_with_its_schedule() {
     let api = Api::new();
     let fire = async |key: &str| api.post(&one(&format!("{key}/run-now")), json!(null)).await;
-    let runs = async |query: &str| {
-        let runs = api.get(&format!("/v1/apps/default/runs?{query}")).await.expect(200);
-        runs["items"].as_array().unwrap().clone()
-    };
+    let runs = async |query: &str| runs(&api, query).await;
     fire("a").await.expect(404);
     let mut skipping = keyed("a", nightly());
     skipping["overlap"] = json!("skip");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tourbillon_durable::store::{Memory, RecordQuery};
 use tourbillon_durable::{Outcome, Reason};
 
-use super::{Api, SCHEDULES, definition, keyed, nightly, one, open};
+use super::{Api, SCHEDULES, all_keys, definition, keyed, nightly, one, open, runs};
 
 /// The time so many seconds from now, as RFC 3339.
 fn from_now(seconds: i64) -> String {
@@ -242,8 +242,7 @@ async fn a_range_is_backfilled_in_parts_and_once() {
     assert_eq!(rest, json!({ "made": 2, "existed": 0 }));
     let again = api.post(&one("a/backfill"), range.clone()).await.expect(200);
     assert_eq!(again, json!({ "made": 0, "existed": 2 }));
-    let runs = api.get("/v1/apps/default/runs?key=a&state=pending").await.expect(200);
-    assert_eq!(runs["items"].as_array().unwrap().len(), 6);
+    assert_eq!(runs(&api, "key=a&state=pending").await.len(), 6);
 
     let to_come = json!({ "since": "2020-01-01T00:00:00Z", "until": from_now(3_600) });
     let to_come = api.post(&one("a/backfill"), to_come).await;
@@ -277,26 +276,21 @@ async fn a_one_shot_that_waits_in_its_lane_is_pending_and_names_of_lanes_are_of_
     let second = put("default", "second", "2199-01-02T00:00:00Z").await;
     assert_eq!(second["state"], "pending");
     assert_eq!(second["next"], json!(["2199-01-02T00:00:00Z"]));
-    let listed = async |state: &str| -> Vec<String> {
-        let list = api.get(&format!("{SCHEDULES}?state={state}")).await.expect(200);
-        let items = list["items"].as_array().unwrap().iter();
-        items.map(|item| item["key"].as_str().unwrap().to_owned()).collect()
-    };
+    let listed = async |state: &str| all_keys(&api, &format!("{SCHEDULES}?state={state}")).await.0;
     assert_eq!(listed("pending").await, ["first", "second"]);
     assert!(listed("disabled").await.is_empty());
     // A lane of the same name in another app is another: its front is due at its time.
     put("other", "third", "2199-01-03T00:00:00Z").await;
     // A lane is promoted after the answer.
-    loop {
+    let due = loop {
         let due = api.get("/v1/apps/other/runs?state=pending").await.expect(200);
         if due["items"][0]["due"] != Value::Null {
-            assert_eq!(due["items"][0]["due"], "2199-01-03T00:00:00Z");
-            break;
+            break due;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let due = api.get("/v1/apps/default/runs?state=pending&key=second").await.expect(200);
-    assert_eq!(due["items"][0]["due"], Value::Null);
+    };
+    assert_eq!(due["items"][0]["due"], "2199-01-03T00:00:00Z");
+    assert_eq!(runs(&api, "state=pending&key=second").await[0]["due"], Value::Null);
     api.post(&one("second/disable"), json!(null)).await.expect(200);
     assert_eq!(listed("disabled").await, ["second"]);
     assert_eq!(listed("pending").await, ["first"]);
