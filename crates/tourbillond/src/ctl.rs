@@ -163,17 +163,17 @@ impl Context<'_> {
                 ];
                 self.list("schedules", &query, page, show::schedules).await
             }
-            Command::Get { key } => self.get(self.url(["schedules", key]), show::schedule).await,
+            Command::Get { key } => self.get(self.url(["schedules", key]), show::fields).await,
             Command::Create { key, define } => {
                 let mut body = serde_json::to_value(define.definition()?)?;
                 if let Some(key) = key {
                     body["key"] = json!(key);
                 }
-                self.send("POST", self.url(["schedules"]), Some(&body), show::schedule).await
+                self.send("POST", self.url(["schedules"]), Some(&body), show::fields).await
             }
             Command::Put { key, define } => {
                 let body = serde_json::to_value(define.definition()?)?;
-                self.send("PUT", self.url(["schedules", key]), Some(&body), show::schedule).await
+                self.send("PUT", self.url(["schedules", key]), Some(&body), show::fields).await
             }
             Command::Delete(Keys { keys }) => self.each("DELETE", keys, None).await,
             Command::Enable(Keys { keys }) => self.each("POST", keys, Some("enable")).await,

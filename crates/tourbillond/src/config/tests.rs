@@ -1,7 +1,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use super::{Flags, LogFormat, Scope, StoreAt, TlsFiles, TlsVersion, load};
+use super::{Config, Flags, LogFormat, Scope, Settings, StoreAt, TlsFiles, TlsVersion, load};
 use crate::authority::{Authority, pem};
 
 const SHA: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -11,6 +11,11 @@ fn file(text: &str) -> (tempfile::NamedTempFile, Flags) {
     file.write_all(text.as_bytes()).unwrap();
     let flags = Flags { config: Some(file.path().to_owned()), ..Flags::default() };
     (file, flags)
+}
+
+fn read(text: &str) -> (Settings, Config) {
+    let (_file, flags) = file(text);
+    load(&flags).unwrap()
 }
 
 fn refused(text: &str) -> String {
@@ -59,8 +64,7 @@ fn apps_have_tokens_limits_and_destinations() {
          destinations = ['*.example.com']\nnetworks = ['10.0.0.0/8']\nsecrets = ['s']\n\
          limits = {{ schedules = 5 }}"
     );
-    let (_file, flags) = file(&text);
-    let (_, config) = load(&flags).unwrap();
+    let (_, config) = read(&text);
     let mail = &config.apps["mail"];
     assert!(!config.is_open());
     assert_eq!(config.apps.len(), 1, "a service with tokens has no further app");
@@ -79,15 +83,13 @@ fn a_name_is_of_one_token() {
     let both = |first: &str, second: &str| {
         format!("audit = 'a.log'\n[admin]\ntokens = [{first}]\n[apps.a]\ntokens = [{second}]")
     };
-    let (_file, flags) = file(&both(&one("ann", SHA), &one("bob", &other)));
-    let (settings, config) = load(&flags).unwrap();
+    let (settings, config) = read(&both(&one("ann", SHA), &one("bob", &other)));
     assert_eq!(settings.audit, Some("a.log".into()));
     assert_eq!(
         (config.admin[0].name(), config.apps["a"].tokens[0].name()),
         ("ann".into(), "bob".into())
     );
-    let (_file, flags) = file(&both(&one("ann", SHA), &one("ann", SHA)));
-    load(&flags).unwrap();
+    read(&both(&one("ann", SHA), &one("ann", SHA)));
     let refused_name = refused(&both(&one("ann", SHA), &one("ann", &other)));
     assert!(refused_name.contains("apps.a.tokens") && refused_name.contains("`ann`"));
     // By either name, the log could have changes by the other.
@@ -100,14 +102,13 @@ fn a_name_is_of_one_token() {
             "{wrong}"
         );
     }
-    let (_file, flags) = file(&format!("[admin]\ntokens = [{{ sha256 = '{SHA}' }}]"));
-    assert_eq!(load(&flags).unwrap().1.admin[0].name(), "sha256:9f86d081884c");
+    let (_, config) = read(&format!("[admin]\ntokens = [{{ sha256 = '{SHA}' }}]"));
+    assert_eq!(config.admin[0].name(), "sha256:9f86d081884c");
 }
 
 #[test]
 fn tls_is_of_the_flags_or_else_of_the_file_and_needs_both_files() {
-    let (_file, flags) = file("tls = { certificate = 'c', key = 'k', minimum = '1.3' }");
-    let tls = load(&flags).unwrap().0.tls.unwrap();
+    let tls = read("tls = { certificate = 'c', key = 'k', minimum = '1.3' }").0.tls.unwrap();
     let files = TlsFiles { certificate: "c".into(), key: "k".into(), minimum: TlsVersion::V13 };
     assert_eq!(tls, files);
     assert_eq!(load(&Flags::default()).unwrap().0.tls, None);
@@ -150,8 +151,7 @@ fn an_app_has_alerts_for_schedules_without_their_own() {
         (&*format!("{notify}success_within = '25h'\ndisable_after = 5"), hours(25), Some(5)),
         ("success_within = '0s'\ndisable_after = 0", None, None),
     ] {
-        let (_file, flags) = file(&app(lines));
-        let alerts = load(&flags).unwrap().1.apps["a"].alerts();
+        let alerts = read(&app(lines)).1.apps["a"].alerts();
         assert_eq!((alerts.success_within, alerts.disable_after), (success_within, disable_after));
     }
     for (wrong, why) in [
@@ -179,8 +179,7 @@ fn other_hosts_reach_only_a_service_with_tokens() {
 #[test]
 fn a_secret_for_headers_says_where_it_may_be_sent() {
     let one = |secret: &str| format!("[apps.a.header_secrets]\nledger = {secret}");
-    let (_file, flags) = file(&one("{ value = 'Bearer hunter2', hosts = ['h', '127.0.0.1'] }"));
-    let (_, config) = load(&flags).unwrap();
+    let (_, config) = read(&one("{ value = 'Bearer hunter2', hosts = ['h', '127.0.0.1'] }"));
     let secret = &config.apps["a"].header_secrets["ledger"];
     assert!(!format!("{config:?}").contains("hunter2"));
     assert!(secret.oauth.is_none());
@@ -192,11 +191,9 @@ fn a_secret_for_headers_says_where_it_may_be_sent() {
         format!("{{ {more}hosts = ['h'], oauth = {{ {own} }} }}")
     };
     for url in ["https://login/", "http://127.0.0.1:8/"] {
-        let (_file, flags) = file(&one(&oauth(url, "")));
-        assert!(!format!("{:?}", load(&flags).unwrap()).contains("hunter2"));
+        assert!(!format!("{:?}", read(&one(&oauth(url, "")))).contains("hunter2"));
     }
-    let (_file, flags) = file(&one("{ value = 'hunter2!', hosts = ['h'], plain_http = true }"));
-    let (_, config) = load(&flags).unwrap();
+    let (_, config) = read(&one("{ value = 'hunter2!', hosts = ['h'], plain_http = true }"));
     let secret = &config.apps["a"].header_secrets["ledger"];
     assert!(secret.judge(&"http://h/".parse().unwrap(), true).is_ok());
     for (wrong, why) in [
@@ -297,16 +294,15 @@ fn authorities_and_client_certificates_are_read_and_what_is_wrong_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let at = certify(&folder, "one");
     let other = certify(&folder, "other");
-    let read = |folder: &str| std::fs::read_to_string(format!("{folder}/ca.pem")).unwrap();
+    let ca_of = |folder: &str| std::fs::read_to_string(format!("{folder}/ca.pem")).unwrap();
     let write = |name: &str, text: String| std::fs::write(format!("{at}/{name}"), text).unwrap();
-    write("both.pem", read(&at) + &read(&other));
+    write("both.pem", ca_of(&at) + &ca_of(&other));
     write("empty", String::new());
     write("nonsense.pem", pem("CERTIFICATE", b"nonsense"));
     let ca = |name: &str| format!("[apps.a]\nca = '{at}/{name}'");
     let only = ca("both.pem") + "\nca_only = true";
     for good in [ca("both.pem"), only, identified(&at, "key.pem", "'h'")] {
-        let (_file, flags) = file(&good);
-        load(&flags).unwrap();
+        read(&good);
     }
     for (wrong, why) in [
         (ca("none.pem"), "`apps.a`: `ca`: DIR/none.pem: "),

@@ -115,10 +115,6 @@ pub(super) fn schedules(items: &Value) -> String {
     table(&["KEY", "STATE", "WHEN", "LAST RUN", "NEXT", "LABELS", "CALLS"], &rows(items, row))
 }
 
-pub(super) fn schedule(answer: &Value) -> String {
-    fields(answer)
-}
-
 /// Names the runs that continue after a disable or a delete, if any.
 pub(super) fn switched(answer: &Value) -> String {
     match answer["running"].as_array() {
