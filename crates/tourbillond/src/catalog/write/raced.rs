@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tourbillon_durable::store::calls::{Change, Reschedule};
-use tourbillon_durable::store::{Memory, ScheduleQuery};
-use tourbillon_durable::{ScheduleId, Store, Time};
+use tourbillon_durable::store::{Memory, ScheduleQuery, ScheduleRow};
+use tourbillon_durable::{ScheduleId, Store, Time, TimerId};
 
 use crate::catalog::Error;
 use crate::config::Config;
@@ -49,18 +49,18 @@ impl Race {
 /// Gives the schedule or one-shot of this name another payload, and so another version.
 fn change(store: &mut Memory, name: &str) {
     if let Some(timer) = store.find(name).unwrap() {
-        let later = timer.new.scheduled_for + std::time::Duration::from_secs(1);
-        store
-            .reschedule(&Reschedule {
-                payload: Some(b"{}"),
-                ..Reschedule::new(timer.new.id, later)
-            })
-            .unwrap();
+        rewrite(store, timer.new.id, timer.new.scheduled_for + Duration::from_secs(1), b"{}");
         return;
     }
     let mut row = store.schedule(name).unwrap().1.unwrap();
     row.payload = b"{}".to_vec();
-    replace(store, name, row.version, Some(&row));
+    replace(store, name, Some(row.version), Some(&row));
+}
+
+/// Gives a timer another time and payload.
+fn rewrite(store: &mut Memory, timer: TimerId, at: Time, payload: &[u8]) {
+    let payload = Some(payload);
+    store.reschedule(&Reschedule { payload, ..Reschedule::new(timer, at) }).unwrap();
 }
 
 /// Deletes the schedule or one-shot of this name.
@@ -70,26 +70,19 @@ fn delete(store: &mut Memory, name: &str) {
         return;
     }
     let row = store.schedule(name).unwrap().1.unwrap();
-    replace(store, name, row.version, None);
+    replace(store, name, Some(row.version), None);
 }
 
 /// Deletes the schedule of this name, and makes another of the same name.
 fn make_anew(store: &mut Memory, name: &str) {
     let mut row = store.schedule(name).unwrap().1.unwrap();
-    replace(store, name, row.version, None);
+    replace(store, name, Some(row.version), None);
     (row.id, row.payload, row.version) = (ScheduleId::new(Time::default()), b"{}".to_vec(), 1);
-    let change = Change { name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
-    store.change(&change).unwrap();
+    replace(store, name, None, Some(&row));
 }
 
-fn replace(
-    store: &mut Memory,
-    name: &str,
-    version: u64,
-    row: Option<&tourbillon_durable::store::ScheduleRow>,
-) {
-    let change = Change { name, expect: Some(version), row, withdraw: None, skipped: &[] };
-    store.change(&change).unwrap();
+fn replace(store: &mut Memory, name: &str, expect: Option<u64>, row: Option<&ScheduleRow>) {
+    store.change(&Change { name, expect, row, withdraw: None, skipped: &[] }).unwrap();
 }
 
 struct Bench {
@@ -108,6 +101,19 @@ impl Bench {
         let mut config = Config::default();
         config.apps.insert("a".to_owned(), Default::default());
         Self { service: Service::start(store, config, &timer).unwrap(), race }
+    }
+
+    /// Lets another client come right after a call.
+    fn race(&self, after: &'static str, other: impl FnOnce(&mut Memory) + Send + 'static) {
+        let mut race = self.race.lock().unwrap();
+        race.after = Some(after);
+        race.other = Some(Box::new(other));
+    }
+
+    /// Fails if the other client has not come.
+    #[track_caller]
+    fn has_raced(&self) {
+        assert!(self.race.lock().unwrap().other.is_none());
     }
 
     /// Puts a definition of the version `expect`, right before this change by another client.
@@ -180,28 +186,16 @@ async fn a_schedule_that_is_put_while_its_key_is_deleted_has_its_watch() {
         let catalog = &bench.service.catalog;
         let rows = bench.service.reader.schedules(ScheduleQuery::new()).await.unwrap();
         let mut row = rows.into_iter().next().unwrap();
-        {
-            let mut race = bench.race.lock().unwrap();
-            race.after = Some("schedules");
-            race.other = Some(Box::new(move |store| {
-                if is_late {
-                    let watch = store.find("watch:a/r").unwrap().unwrap().new;
-                    store
-                        .reschedule(&Reschedule {
-                            payload: Some(&watch.payload),
-                            ..Reschedule::new(watch.id, watch.due)
-                        })
-                        .unwrap();
-                }
-                (row.id, row.version) = (ScheduleId::new(Time::default()), 1);
-                let row = Some(&row);
-                let change =
-                    Change { name: "a/r", expect: None, row, withdraw: None, skipped: &[] };
-                store.change(&change).unwrap();
-            }));
-        }
+        bench.race("schedules", move |store| {
+            if is_late {
+                let watch = store.find("watch:a/r").unwrap().unwrap().new;
+                rewrite(store, watch.id, watch.due, &watch.payload);
+            }
+            (row.id, row.version) = (ScheduleId::new(Time::default()), 1);
+            replace(store, "a/r", None, Some(&row));
+        });
         catalog.remove("a", "r").await.unwrap();
-        assert!(bench.race.lock().unwrap().other.is_none());
+        bench.has_raced();
         assert!(catalog.watch("a", "r").await.unwrap().is_some(), "{is_late}");
         bench.service.stop().await;
     }
@@ -214,13 +208,7 @@ fn await_from(store: &mut Memory, since: Time) {
     let watch = store.find("watch:a/r").unwrap().unwrap().new;
     let mut state: serde_json::Value = serde_json::from_slice(&watch.payload).unwrap();
     state["since_us"] = since.as_micros().into();
-    let payload = serde_json::to_vec(&state).unwrap();
-    store
-        .reschedule(&Reschedule {
-            payload: Some(&payload),
-            ..Reschedule::new(watch.id, since + TWO_HOURS)
-        })
-        .unwrap();
+    rewrite(store, watch.id, since + TWO_HOURS, state.to_string().as_bytes());
 }
 
 /// Ends the pause of `a/r` at this time, like a request that enables it.
@@ -228,7 +216,7 @@ fn enable(store: &mut Memory, now: Time) {
     await_from(store, now);
     let mut row = store.schedule("a/r").unwrap().1.unwrap();
     row.paused = None;
-    replace(store, "a/r", row.version, Some(&row));
+    replace(store, "a/r", Some(row.version), Some(&row));
 }
 
 /// Writes the watch of a paused schedule, like the request that has paused it.
@@ -252,38 +240,34 @@ async fn the_watch_of_a_pause_that_another_request_ends_or_begins_follows_the_sc
     let catalog = &bench.service.catalog;
     let now = async || bench.service.client.now().await.unwrap();
     let due = async || catalog.watch("a", "r").await.unwrap().unwrap().due();
-    let race = |after: &'static str, other: Other| {
-        let mut race = bench.race.lock().unwrap();
-        (race.after, race.other) = (Some(after), Some(other));
-    };
     bench.put(("r", &watched("1h"), None), None).await.unwrap();
     let at = now().await;
     let until = at + 10_000 * TWO_HOURS;
     // The pause is written, and ended before the watch follows it.
-    race("change", Box::new(move |store| enable(store, at)));
+    bench.race("change", move |store| enable(store, at));
     catalog.pause("a", "r", until).await.unwrap();
-    assert!(bench.race.lock().unwrap().other.is_none());
+    bench.has_raced();
     assert!(due().await <= now().await + TWO_HOURS);
     // The watch follows a pause that another request is about to end.
     for by_put in [false, true] {
         catalog.pause("a", "r", until).await.unwrap();
         assert_eq!(due().await, until + TWO_HOURS);
-        race("reschedule", Box::new(|store| follow(store, "a/r")));
+        bench.race("reschedule", |store| follow(store, "a/r"));
         if by_put {
             bench.put(("r", &watched("30m"), None), Some(follow)).await.unwrap();
         } else {
             catalog.switch("a", "r", true).await.unwrap();
         }
-        assert!(bench.race.lock().unwrap().other.is_none(), "{by_put}");
+        bench.has_raced();
         let watch = catalog.watch("a", "r").await.unwrap().unwrap();
         assert!(watch.due() <= now().await + TWO_HOURS, "{by_put}");
         // It has waited for long, and no notice says so.
         assert!(!watch.is_notified(now().await));
     }
     // The schedule is deleted before the watch follows.
-    race("change", Box::new(move |store| remove(store, at)));
+    bench.race("change", move |store| remove(store, at));
     catalog.pause("a", "r", until).await.unwrap();
-    assert!(bench.race.lock().unwrap().other.is_none());
+    bench.has_raced();
     assert!(due().await <= now().await + TWO_HOURS);
     bench.service.stop().await;
 }
