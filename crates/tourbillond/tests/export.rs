@@ -196,19 +196,6 @@ fn what_is_over_or_past_is_not_called_again_and_a_refusal_keeps_no_other_waiting
     assert!(service.stop());
 }
 
-#[test]
-fn an_export_that_was_cut_is_not_imported() {
-    let folder = tempfile::tempdir().unwrap();
-    let service = start(folder.path(), "timers.db");
-    let cut = line("k", json!({ "every": "1h" }), "https://example.com/");
-    for lines in ["", &*cut] {
-        let output = ctl(&service.address, &["import", "--yes", "-"], lines.as_bytes());
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
-    }
-    assert_eq!(service.call("", "GET", SCHEDULES, &Value::Null).1["items"], json!([]));
-    assert!(service.stop());
-}
-
 /// Answers each request of a client by its method and path, on connections of one request each, and
 /// returns the address and the requests, with `If-Match`.
 fn fake(

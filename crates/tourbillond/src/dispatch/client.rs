@@ -24,7 +24,7 @@ use crate::descriptors;
 use crate::model::Timing;
 
 /// Most bytes of an answer's body that are read.
-const BODY_MAX: usize = 64 * 1024;
+pub(super) const BODY_MAX: usize = 64 * 1024;
 
 /// Most bytes of an answer's body that are kept.
 ///
@@ -87,19 +87,6 @@ impl Client {
         Self { connector, pool, proxies: app.proxies.clone(), timer: timer.clone() }
     }
 
-    /// Sends the request and reads the answer, whose body it keeps up to 64 KiB.
-    ///
-    /// # Errors
-    ///
-    /// Like [`send`](Self::send).
-    pub(super) async fn send_whole(
-        &self,
-        request: Request<Full<Bytes>>,
-        limit: Duration,
-    ) -> Result<Answer, Lack> {
-        self.exchange(request, limit, BODY_MAX).await.0
-    }
-
     /// Sends the request and reads the answer, all within `limit`. Returns with it the time of the
     /// steps that came to their end.
     ///
@@ -120,7 +107,8 @@ impl Client {
         self.exchange(request, limit, BODY_KEPT).await
     }
 
-    async fn exchange(
+    /// [Sends](Self::send) the request, and keeps so many bytes of the answer's body.
+    pub(super) async fn exchange(
         &self,
         request: Request<Full<Bytes>>,
         limit: Duration,

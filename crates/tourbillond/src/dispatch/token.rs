@@ -15,7 +15,7 @@ use tokio::sync::{self, OwnedMutexGuard};
 use tokio::task::JoinHandle;
 use tourbillon::Timer;
 
-use super::client::{Client, Lack};
+use super::client::{BODY_MAX, Client, Lack};
 use crate::callback::{Answer, cut};
 use crate::config::{App, OAuth};
 
@@ -208,7 +208,7 @@ impl Slot {
         }
         let request = request.body(Full::from(Bytes::from(oauth.body())));
         let request = request.map_err(|error| error.to_string())?;
-        let answer = self.client.send_whole(request, LIMIT).await?;
+        let answer = self.client.exchange(request, LIMIT, BODY_MAX).await.0?;
         Ok(read(&answer)?)
     }
 }
