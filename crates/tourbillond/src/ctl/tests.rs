@@ -1,4 +1,4 @@
-use clap::{Args as _, CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, Parser as _};
 use serde_json::{Value, json};
 
 use super::apply::{self, Step, Wanted, plan, shown};
@@ -398,37 +398,4 @@ fn figures_that_are_cut_are_at_least_so_many() {
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
     }
-}
-
-/// Words that open a clause, or stand for something unsaid.
-const CLAUSES: [&str; 14] = [
-    "What", "Which", "Whose", "How", "Has", "Of", "Those", "Who", "When", "It", "They", "Its",
-    "Does", "Whether",
-];
-
-/// Adds the faults in the help of a command and of those below it.
-fn faults(command: &clap::Command, wrong: &mut Vec<String>) {
-    let mut check = |place: &str, help: String, is_command: bool| {
-        let first = help.split([' ', ',', ':']).next().unwrap_or("").to_owned();
-        // "Lists" and "Shows" tell of a command, rather than give one.
-        if help.is_empty() || CLAUSES.contains(&&*first) || is_command && first.ends_with('s') {
-            wrong.push(format!("{place}: {help}"));
-        }
-    };
-    let name = command.get_name();
-    check(name, command.get_about().map(ToString::to_string).unwrap_or_default(), true);
-    for argument in command.get_arguments() {
-        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-        check(&format!("{name} {}", argument.get_id()), help, false);
-    }
-    command.get_subcommands().for_each(|command| faults(command, wrong));
-}
-
-#[test]
-fn commands_have_help_in_the_imperative_and_options_say_what_they_set() {
-    let mut wrong = Vec::new();
-    faults(&Cli::command(), &mut wrong);
-    let flags = crate::config::Flags::augment_args(clap::Command::new("tourbillond"));
-    faults(&flags.about("Call back."), &mut wrong);
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
