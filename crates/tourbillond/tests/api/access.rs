@@ -6,7 +6,6 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tourbillon::Timer;
 use tourbillon_durable::Time;
-use tourbillon_durable::store::Memory;
 use tourbillond::config::{App, Config};
 use tourbillond::model::AppLimits;
 use tower::ServiceExt as _;
@@ -34,7 +33,7 @@ async fn get(api: &Api, token: &str, path: &str) -> Answer {
 
 #[tokio::test]
 async fn a_token_is_good_for_its_app_and_its_scope() {
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
+    let api = Api::of(config());
     let get = async |token: &str, path: &str| get(&api, token, path).await;
     let nobody = get("", SCHEDULES).await;
     assert_eq!(nobody.headers["www-authenticate"], "Bearer");
@@ -69,7 +68,7 @@ async fn a_token_is_good_for_its_app_and_its_scope() {
 
 #[tokio::test]
 async fn what_needs_no_token_and_what_needs_one() {
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
+    let api = Api::of(config());
     api.ready(200).await;
     for path in ["/healthz", "/readyz", "/v1/openapi.json"] {
         get(&api, "", path).await.expect(200);
@@ -91,7 +90,7 @@ async fn what_needs_no_token_and_what_needs_one() {
 
 #[tokio::test]
 async fn an_authorization_of_another_kind_is_refused() {
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
+    let api = Api::of(config());
     for value in ["see", "Basic see", "Bearer", "Bearer see more", ""] {
         let request = Request::get(SCHEDULES).header("authorization", value);
         api.send(request.body(Body::empty()).unwrap()).await.expect(401);
@@ -102,7 +101,7 @@ async fn an_authorization_of_another_kind_is_refused() {
 
 #[tokio::test]
 async fn tokens_that_are_taken_back_are_refused_at_once_and_end_their_streams() {
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
+    let api = Api::of(config());
     let follow = async || {
         let request = Request::get("/v1/live").header("authorization", "Bearer see");
         let request = request.body(Body::empty()).unwrap();
@@ -122,7 +121,7 @@ async fn tokens_that_are_taken_back_are_refused_at_once_and_end_their_streams() 
 
 #[tokio::test]
 async fn a_timer_of_xtimer_is_removed_or_missing_for_a_token_that_could_remove_it() {
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
+    let api = Api::of(config());
     let call = async |token: &str, method, body| api.by_token(token, method, DEF, body).await.body;
     let id = call("change", Method::POST, timer()).await["id"].as_u64().unwrap();
     let delete = async |token: &str, id: u64| {
@@ -147,7 +146,7 @@ async fn an_app_has_no_more_schedules_than_it_may() {
     let mut config = super::open();
     let app = config.apps.get_mut("default").unwrap();
     app.limits = AppLimits { schedules: 2, ..AppLimits::default() };
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), config);
+    let api = Api::of(config);
     api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
     api.post(SCHEDULES, keyed("b", json!({ "after": "1h" }))).await.expect(201);
     let full = api.post(SCHEDULES, keyed("c", nightly())).await;
@@ -167,7 +166,7 @@ async fn the_last_use_of_each_token_is_shown_by_its_name_from_its_first_request_
     let app = App { tokens: vec![named("use-own"), named("use-none")], ..App::default() };
     let apps = BTreeMap::from([("a".to_owned(), app)]);
     let config = Config { apps, admin: vec![named("use-all")], ..Config::default() };
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), config);
+    let api = Api::of(config);
     let text = async || match get(&api, "use-all", "/metrics").await.body {
         Value::String(text) => text,
         other => panic!("{other}"),

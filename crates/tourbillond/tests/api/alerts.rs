@@ -1,6 +1,4 @@
 use serde_json::{Value, json};
-use tourbillon::Timer;
-use tourbillon_durable::store::Memory;
 use tourbillond::config::App;
 
 use super::{Api, SCHEDULES, definition, nightly, one, open};
@@ -81,7 +79,7 @@ async fn the_alerts_of_an_app_are_shown_as_its_defaults_and_a_zero_is_none() {
     let alerts = json!({ "success_within": "25h", "disable_after": 5 });
     let app = serde_json::from_value::<App>(alerts).unwrap();
     config.apps.insert("watched".to_owned(), app);
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), config);
+    let api = Api::of(config);
     let apps = api.get("/v1/apps").await.expect(200);
     let defaults = |app: usize| &apps[app]["defaults"];
     assert_eq!(apps[1]["name"], "watched");

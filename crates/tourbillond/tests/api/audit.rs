@@ -7,8 +7,6 @@ use axum::http::{Method, Request};
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tourbillon::Timer;
-use tourbillon_durable::store::Memory;
 use tourbillond::config::{App, Config, hash};
 
 use super::xtimer::{DEF, timer};
@@ -27,7 +25,7 @@ fn audited() -> (TempDir, Api) {
     let apps = BTreeMap::from([("default".to_owned(), app), ("other".to_owned(), other)]);
     let admin = vec![token(Some("operator"), "all", "write")];
     let config = Config { apps, admin, ..Config::default() };
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), config);
+    let api = Api::of(config);
     let folder = tempfile::tempdir().unwrap();
     api.service.keep_audit(&folder.path().join("audit.jsonl")).unwrap();
     (folder, api)

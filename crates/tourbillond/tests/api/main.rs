@@ -86,7 +86,11 @@ async fn with_host(mut request: Request<Body>) -> Request<Body> {
 
 impl Api {
     fn new() -> Self {
-        Self::with(Box::new(Memory::new(&Timer::global())), open())
+        Self::of(open())
+    }
+
+    fn of(config: Config) -> Self {
+        Self::with(Box::new(Memory::new(&Timer::global())), config)
     }
 
     fn with(store: Box<dyn Store>, config: Config) -> Self {

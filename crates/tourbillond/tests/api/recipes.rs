@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use tourbillon::Timer;
-use tourbillon_durable::store::Memory;
 use tourbillond::config::{Flags, load};
 use tourbillond::dispatch;
 
@@ -37,7 +35,7 @@ async fn configurations_and_schedules_of_the_recipes_are_taken() {
         }
     }
     let github = configurations.iter().find(|text| text.contains("github")).unwrap();
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), load(github));
+    let api = Api::of(load(github));
     let schedules = blocks("json");
     assert_eq!((configurations.len(), schedules.len()), (7, 1));
     for schedule in schedules {

@@ -2,8 +2,7 @@
 
 use axum::http::{Method, Request};
 use serde_json::{Value, json};
-use tourbillon::Timer;
-use tourbillon_durable::store::{Memory, ScheduleQuery};
+use tourbillon_durable::store::ScheduleQuery;
 use tourbillond::config::{App, Config};
 
 use super::{Answer, Api, SCHEDULES, keyed, nightly, one, open};
@@ -24,7 +23,7 @@ fn config() -> Config {
 }
 
 fn api() -> Api {
-    Api::with(Box::new(Memory::new(&Timer::global())), config())
+    Api::of(config())
 }
 
 /// A schedule with a header.

@@ -5,8 +5,6 @@ use std::net::IpAddr;
 use axum::body::Body;
 use axum::http::{Method, Request};
 use serde_json::json;
-use tourbillon::Timer;
-use tourbillon_durable::store::Memory;
 use tourbillond::config::Config;
 use tourbillond::routes::Reached;
 use tower::ServiceExt as _;
@@ -17,7 +15,7 @@ use super::{Answer, Api, SCHEDULES, definition, keyed, nightly, one, open};
 /// A service that is known by `hosts` too.
 fn known_by(hosts: &[&str]) -> Api {
     let hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
-    Api::with(Box::new(Memory::new(&Timer::global())), Config { hosts, ..open() })
+    Api::of(Config { hosts, ..open() })
 }
 
 /// Sends a request with these headers, that came to this address.

@@ -2,7 +2,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tourbillon_durable::store::{Memory, RecordQuery};
+use tourbillon_durable::store::RecordQuery;
 use tourbillon_durable::{Outcome, Reason};
 
 use super::{Api, SCHEDULES, all_keys, definition, keyed, nightly, one, open, runs};
@@ -263,10 +263,9 @@ async fn a_range_is_backfilled_in_parts_and_once() {
 
 #[tokio::test]
 async fn a_one_shot_that_waits_in_its_lane_is_pending_and_names_of_lanes_are_of_an_app() {
-    let timer = tourbillon::Timer::global();
     let mut config = open();
     config.apps.insert("other".to_owned(), Default::default());
-    let api = Api::with(Box::new(Memory::new(&timer)), config);
+    let api = Api::of(config);
     let put = async |app: &str, key: &str, at: &str| {
         let mut once = definition(json!({ "at": at }));
         once["lane"] = json!("l");

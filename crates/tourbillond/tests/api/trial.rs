@@ -13,7 +13,7 @@ use tourbillond::config::{App, Config};
 use tourbillond::dispatch;
 
 use super::receiver::Receiver;
-use super::{Answer, Api, token};
+use super::{Api, token};
 
 const TEST: &str = "/v1/apps/default/test";
 
@@ -25,7 +25,7 @@ fn config(more: Value) -> Config {
     Config { apps: BTreeMap::from([("default".to_owned(), app)]), ..Config::default() }
 }
 
-/// A service that calls back, once it does.
+/// A service by this timer that has called back once.
 async fn calling(config: Config, timer: &Timer) -> Api {
     let api = Api::by(Box::new(Memory::new(&Timer::global())), config, timer);
     dispatch::start(&api.service);
@@ -137,20 +137,9 @@ async fn one_test_of_an_app_is_under_way_at_a_time() {
 async fn the_rate_of_an_app_counts_its_tests() {
     let clock = VirtualClock::new();
     let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
-    let api = Api::by(
-        Box::new(Memory::new(&Timer::global())),
-        config(json!({ "limits": { "due_per_second": 1 } })),
-        &timer,
-    );
-    dispatch::start(&api.service);
+    let config = config(json!({ "limits": { "due_per_second": 1 } }));
+    let api = calling(config, &timer).await;
     let callback = json!({ "url": "http://127.0.0.1:1/" });
-    let first = loop {
-        match api.post(TEST, callback.clone()).await {
-            Answer { status, .. } if status == 503 => tokio::task::yield_now().await,
-            answer => break answer,
-        }
-    };
-    first.expect(200);
     for _ in 0..2 {
         let refused = api.post(TEST, callback.clone()).await;
         assert!(refused.headers.contains_key("retry-after"));
@@ -165,7 +154,7 @@ async fn a_test_needs_a_token_that_may_write_and_is_in_the_audit_log() {
     let tokens = vec![token(Some("deploy"), "one", "write"), token(Some("viewer"), "see", "read")];
     let mut config = config(json!({}));
     config.apps.get_mut("default").unwrap().tokens = tokens;
-    let api = Api::with(Box::new(Memory::new(&Timer::global())), config);
+    let api = Api::of(config);
     let folder = tempfile::tempdir().unwrap();
     api.service.keep_audit(&folder.path().join("audit.jsonl")).unwrap();
     dispatch::start(&api.service);
