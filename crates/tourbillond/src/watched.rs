@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 use tourbillon_durable::Store;
 use tourbillon_durable::store::{Memory, Result};
 
@@ -64,4 +66,11 @@ impl Store for Watched {
         confirm find timers schedule schedules upcoming zoned rezone change advance
         insert_occurrence records backfill overview prune named promote tally
     }
+}
+
+/// A clock that the test moves, and a timer by it.
+pub(crate) fn clocked() -> (VirtualClock, Timer) {
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    (clock, timer)
 }

@@ -83,7 +83,6 @@ mod tests {
     use axum::http::Request;
     use tokio::task::yield_now;
     use tourbillon::Timer;
-    use tourbillon::virtual_time::VirtualClock;
     use tourbillon_durable::store::Memory;
     use tower::ServiceExt as _;
 
@@ -92,8 +91,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_test_that_has_no_answer_in_time_ends_in_504_and_is_not_sent_later() {
-        let clock = VirtualClock::new();
-        let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+        let (clock, timer) = crate::watched::clocked();
         let apps = [("a".to_owned(), Default::default())].into();
         let config = Config { apps, ..Config::default() };
         let store = Box::new(Memory::new(&Timer::global()));

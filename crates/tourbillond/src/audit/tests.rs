@@ -2,8 +2,6 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use tourbillon::virtual_time::VirtualClock;
-
 use super::*;
 
 fn log(path: &Path) -> Audit {
@@ -304,8 +302,7 @@ async fn ended_by(which: &str) {
 async fn a_disk_that_hangs_and_too_many_lines_stop_changes() {
     let disk = Disk::default();
     disk.0.room.store(usize::MAX, Ordering::SeqCst);
-    let clock = VirtualClock::new();
-    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let (clock, timer) = crate::watched::clocked();
     let audit = on(&disk, &timer);
     let hangs = disk.0.hangs.lock().unwrap();
     let first = audit.append_later(&entry("a", "first", "t"));

@@ -124,8 +124,7 @@ mod tests {
     #[tokio::test]
     async fn a_history_is_counted_once_for_many_and_other_apps_do_not_wait_for_it() {
         // A count is served again until the clock moves, and it stands still.
-        let clock = tourbillon::virtual_time::VirtualClock::new();
-        let timer = tourbillon::Timer::builder().virtual_clock(&clock).build().unwrap();
+        let (_clock, timer) = crate::watched::clocked();
         let (memory, count) =
             (Memory::new(&tourbillon::Timer::global()), Arc::<AtomicUsize>::default());
         let tallies = Arc::clone(&count);

@@ -156,7 +156,6 @@ mod tests {
 
     use serde_json::json;
     use tourbillon::Timer;
-    use tourbillon::virtual_time::VirtualClock;
     use tourbillon_durable::store::calls::Change;
     use tourbillon_durable::store::{Memory, NewTimer, ScheduleRow};
     use tourbillon_durable::{
@@ -172,8 +171,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_old_count_is_replaced_while_requests_go_on_by_it() {
-        let clock = VirtualClock::new();
-        let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+        let (clock, timer) = crate::watched::clocked();
         let (global, lists) = (Timer::global(), Arc::new(tokio::sync::Mutex::new(())));
         let mut limited = App::default();
         limited.limits.schedules = 3;

@@ -317,7 +317,6 @@ mod tests {
     use std::time::Duration;
 
     use tourbillon::Timer;
-    use tourbillon::virtual_time::VirtualClock;
     use tourbillon_durable::store::{Memory, NewTimer};
     use tourbillon_durable::{Store, Time, TimerId};
 
@@ -341,8 +340,7 @@ mod tests {
             timer
         });
         memory.insert(&timers.collect::<Vec<_>>()).unwrap();
-        let clock = VirtualClock::new();
-        let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+        let (clock, timer) = crate::watched::clocked();
         let lists = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&lists);
         let store = Watched::before(memory, move |name| {

@@ -11,7 +11,6 @@ use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, yield_now};
-use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon_http_limits::Limit;
 
@@ -29,8 +28,7 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
-        let clock = VirtualClock::new();
-        let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+        let (clock, timer) = crate::watched::clocked();
         let echo = async |request: Request| match request.into_body().collect().await {
             Ok(body) => Body::from(body.to_bytes()),
             Err(_) => Body::empty(),

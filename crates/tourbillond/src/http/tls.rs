@@ -114,7 +114,6 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
 
 #[cfg(test)]
 mod tests {
-    use tourbillon::virtual_time::VirtualClock;
 
     use super::*;
     use crate::answers::Answers;
@@ -130,8 +129,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_handshake_ends_at_its_limit_for_room_and_when_the_service_stops() {
-        let clock = VirtualClock::new();
-        let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+        let (clock, timer) = crate::watched::clocked();
         let (tls, room) = (tls(), Room::new(1, Answers::new(1 << 20)));
         let (stops, stopped) = watch::channel(false);
         // A client that connects, and sends nothing.

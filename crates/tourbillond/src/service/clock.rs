@@ -60,8 +60,6 @@ impl Service {
 
 #[cfg(test)]
 mod tests {
-    use tourbillon::Timer;
-    use tourbillon::virtual_time::VirtualClock;
     use tourbillon_durable::Created;
     use tourbillon_durable::store::Memory;
 
@@ -70,8 +68,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_clock_that_was_set_back_is_behind_the_newest_record() {
-        let clock = VirtualClock::new();
-        let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+        let (clock, timer) = crate::watched::clocked();
         let config =
             Config { apps: [("a".to_owned(), App::default())].into(), ..Config::default() };
         let store = Box::new(Memory::new(&timer));

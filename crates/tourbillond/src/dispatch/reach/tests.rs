@@ -8,8 +8,7 @@ use super::*;
 
 /// A way to hosts, with its clock.
 fn reach() -> (Reach, VirtualClock) {
-    let clock = VirtualClock::new();
-    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let (clock, timer) = crate::watched::clocked();
     (Reach::new(&timer), clock)
 }
 

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tourbillon::virtual_time::VirtualClock;
 
 use super::*;
 use crate::dispatch::head;
@@ -63,8 +62,7 @@ async fn fetched(tokens: &Tokens) {
 
 #[tokio::test]
 async fn a_token_is_fetched_once_for_many_until_shortly_before_its_end() {
-    let clock = VirtualClock::new();
-    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let (clock, timer) = crate::watched::clocked();
     let answer = r#"{"access_token":"tN","token_type":"bearer","expires_in":3600,"more":1}"#;
     let (url, count) = endpoint("200 OK", answer).await;
     let tokens = tokens(&url, &["127.0.0.0/8"], &timer);
@@ -109,8 +107,7 @@ async fn a_fetch_that_nobody_waits_for_any_more_is_finished_for_the_next() {
 
 #[tokio::test]
 async fn a_token_that_is_still_good_is_used_while_no_other_can_be_had() {
-    let clock = VirtualClock::new();
-    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let (clock, timer) = crate::watched::clocked();
     let (url, count) = endpoint("503 No", "").await;
     let tokens = tokens(&url, &["127.0.0.0/8"], &timer);
     let second = Duration::from_secs(1);
@@ -147,8 +144,7 @@ async fn a_token_that_is_still_good_is_used_while_its_renewal_hangs() {
 
 #[tokio::test]
 async fn an_error_of_an_endpoint_says_that_it_is_one_and_is_not_repeated_at_once() {
-    let clock = VirtualClock::new();
-    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let (clock, timer) = crate::watched::clocked();
     let (url, count) = endpoint("400 No", r#"{"error":"invalid_scope"}"#).await;
     let tokens_of = |networks: &[&str]| tokens(&url, networks, &timer);
     let tokens = tokens_of(&["127.0.0.0/8"]);

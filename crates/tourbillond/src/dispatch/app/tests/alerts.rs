@@ -1,7 +1,6 @@
 //! Notices of a schedule's own, dead-man's switches, and schedules that disable themselves.
 
 use serde_json::{Value, json};
-use tourbillon::virtual_time::VirtualClock;
 use tourbillon_durable::Time;
 use tourbillon_durable::store::ScheduleQuery;
 
@@ -97,9 +96,8 @@ async fn a_receiver_with_a_template_has_the_notice_by_it() {
 async fn a_late_start_makes_one_notice_an_hour_and_none_for_a_retry() {
     let mut receiver = Receiver::start().await;
     // Moved by the test alone.
-    let clock = VirtualClock::new();
+    let (clock, of_database) = crate::watched::clocked();
     clock.set_wall(model::time("2026-03-01T00:30:00Z").unwrap().into());
-    let of_database = Timer::builder().virtual_clock(&clock).build().unwrap();
     let store = Box::new(Memory::new(&of_database));
     let config = config(&[("a", told(&receiver))]);
     let service = Service::start(store, config, &Timer::global()).unwrap();

@@ -1,7 +1,6 @@
 //! Lanes, pauses and backfills, in a receiver's view.
 
 use serde_json::json;
-use tourbillon::virtual_time::VirtualClock;
 
 use super::*;
 use crate::config::Secret;
@@ -123,9 +122,8 @@ async fn signatures_dates_and_starts_go_by_the_clock_of_the_database() {
     let mut receiver = Receiver::start().await;
     // A day on which no machine runs this any more.
     let midnight = 1_772_323_200; // 2026-03-01
-    let clock = VirtualClock::new();
+    let (clock, of_database) = crate::watched::clocked();
     clock.set_wall(std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(midnight));
-    let of_database = Timer::builder().virtual_clock(&clock).build().unwrap();
     let app = App { secrets: vec![Secret("secret".to_owned())], ..app(8) };
     let store = Box::new(Memory::new(&of_database));
     let service = Service::start(store, config(&[("a", app)]), &Timer::global()).unwrap();

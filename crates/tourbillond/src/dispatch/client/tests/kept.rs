@@ -5,7 +5,6 @@ use std::sync::Mutex;
 
 use futures_util::FutureExt as _;
 use tokio::sync::Notify;
-use tourbillon::virtual_time::VirtualClock;
 
 use super::*;
 use crate::dispatch::pool::{AGE, IDLE};
@@ -100,8 +99,7 @@ async fn a_request_that_is_sent_once_more_has_what_is_left_of_its_time() {
         }
     })
     .await;
-    let clock = VirtualClock::new();
-    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let (clock, timer) = crate::watched::clocked();
     let app = App { networks: vec!["127.0.0.0/8".parse().unwrap()], ..App::default() };
     let client = Client::new(&app, &timer);
     let limit = IDLE / 2;
@@ -132,8 +130,7 @@ async fn a_connection_ends_after_a_time_so_that_its_name_is_resolved_anew() {
     })
     .await;
     let url = url.replace("127.0.0.1", "localhost");
-    let clock = VirtualClock::new();
-    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let (clock, timer) = crate::watched::clocked();
     let app = App { networks: vec!["127.0.0.0/8".parse().unwrap()], ..App::default() };
     let client = Client::new(&app, &timer);
     let pause = IDLE / 2;

@@ -6,7 +6,6 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tourbillon::virtual_time::VirtualClock;
 
 use super::*;
 use crate::authority::Authority;
@@ -74,8 +73,7 @@ async fn a_connection_that_another_app_may_have_is_not_used() {
 #[tokio::test]
 async fn a_connection_without_callbacks_is_closed() {
     let authority = Authority::new();
-    let clock = VirtualClock::new();
-    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let (clock, timer) = crate::watched::clocked();
     let is_closed = Arc::new(AtomicBool::new(false));
     let closed = is_closed.clone();
     let (url, _) = tls_receiver(authority.server(false), move |stream| {
