@@ -12,8 +12,7 @@ mod timed;
 mod tokens;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use metrics::{
@@ -21,6 +20,7 @@ use metrics::{
     gauge, histogram,
 };
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use sketches_ddsketch::DDSketch;
 use tourbillon_cron::ZoneData;
 use tourbillon_durable::Stats;
 
@@ -102,7 +102,7 @@ const SECONDS: [f64; 14] =
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0];
 
 /// Lateness of this node's callbacks.
-static LATE: Spans = Spans::new();
+static LATE: LazyLock<Mutex<Spans>> = LazyLock::new(Mutex::default);
 
 /// Start of each app's last successful attempt, in milliseconds since the Unix epoch. It outlives
 /// the meters of an app: a reload makes them anew while attempts run.
@@ -199,17 +199,7 @@ pub(crate) fn clock_is_behind(by: Duration) {
 
 /// Returns how late this node's callbacks started, since it started.
 pub fn lateness() -> Lateness {
-    let ms = |quantile| LATE.quantile(quantile).as_secs_f64() * 1e3;
-    let mut histogram = Vec::with_capacity(SECONDS.len() + 1);
-    let mut before = 0;
-    for seconds in SECONDS {
-        let below = LATE.below(Duration::from_secs_f64(seconds));
-        histogram.push(Bucket { le_ms: Some(seconds * 1e3), count: below - before });
-        before = below;
-    }
-    let count = LATE.below(Duration::MAX).saturating_sub(before);
-    histogram.push(Bucket { le_ms: None, count });
-    Lateness { p50: ms(0.5), p90: ms(0.9), p99: ms(0.99), p9999: ms(0.9999), histogram }
+    LATE.lock().unwrap_or_else(PoisonError::into_inner).lateness()
 }
 
 /// Meters of one app.
@@ -263,7 +253,7 @@ impl Meters {
 
     /// A callback starts so long after it was due.
     pub(crate) fn starts(&self, late: Duration) {
-        LATE.count(late);
+        LATE.lock().unwrap_or_else(PoisonError::into_inner).count(late);
         self.late.record(late.as_secs_f64());
     }
 
@@ -273,69 +263,29 @@ impl Meters {
     }
 }
 
-/// Parts of a doubling.
-const PARTS: usize = 16;
-
-/// Doublings of a microsecond: up to an hour and more.
-const DOUBLINGS: usize = 33;
-
-/// Spans, counted in buckets that are a sixteenth of their value wide.
+/// Spans, in seconds.
+#[derive(Default)]
 struct Spans {
-    /// Counts by bucket. Each is only ever read for itself.
-    counts: [AtomicU64; PARTS * DOUBLINGS],
+    /// Quantiles, within a hundredth.
+    sketch: DDSketch,
+    /// Counts by the ends of [`SECONDS`], and of those beyond.
+    counts: [u64; SECONDS.len() + 1],
 }
 
 impl Spans {
-    const fn new() -> Self {
-        Self { counts: [const { AtomicU64::new(0) }; PARTS * DOUBLINGS] }
+    fn count(&mut self, span: Duration) {
+        let seconds = span.as_secs_f64();
+        self.sketch.add(seconds);
+        self.counts[SECONDS.partition_point(|end| *end < seconds)] += 1;
     }
 
-    fn bucket(span: Duration) -> usize {
-        let us = span.as_micros();
-        let us = usize::try_from(us).unwrap_or(usize::MAX);
-        if us < PARTS {
-            return us;
-        }
-        // The highest bit says which doubling, and the four below it which part.
-        let doubling = us.ilog2() - PARTS.ilog2();
-        let part = (us >> doubling) - PARTS;
-        ((doubling as usize + 1) * PARTS + part).min(PARTS * DOUBLINGS - 1)
-    }
-
-    /// The first span that is in a later bucket.
-    fn end(bucket: usize) -> Duration {
-        let (doubling, part) = (bucket / PARTS, bucket % PARTS + 1);
-        let us = match doubling {
-            0 => part,
-            doubling => (PARTS + part) << (doubling - 1),
-        };
-        Duration::from_micros(us as u64)
-    }
-
-    fn count(&self, span: Duration) {
-        // ORDERING: Relaxed; a count publishes nothing but itself.
-        self.counts[Self::bucket(span)].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Returns how many are shorter than `span`, within the width of a bucket.
-    fn below(&self, span: Duration) -> u64 {
-        let last = if span == Duration::MAX { self.counts.len() } else { Self::bucket(span) };
-        // ORDERING: Relaxed; as in `count`.
-        self.counts[..last].iter().map(|count| count.load(Ordering::Relaxed)).sum()
-    }
-
-    /// Returns an upper bound of this part of them: the end of a bucket. Zero if there is none.
-    fn quantile(&self, quantile: f64) -> Duration {
-        // ORDERING: Relaxed; as in `count`.
-        let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
-        let all = counts.iter().sum::<u64>();
-        let rank = ((all as f64 * quantile).ceil() as u64).max(1);
-        let mut seen = 0;
-        let bucket = counts.iter().position(|count| {
-            seen += count;
-            seen >= rank
-        });
-        bucket.map_or(Duration::ZERO, Self::end)
+    /// Returns them in milliseconds.
+    fn lateness(&self) -> Lateness {
+        let ms = |part| self.sketch.quantile(part).ok().flatten().unwrap_or_default() * 1e3;
+        let ends = SECONDS.iter().map(|seconds| Some(seconds * 1e3)).chain([None]);
+        let counted = ends.zip(self.counts).map(|(le_ms, count)| Bucket { le_ms, count });
+        let histogram = counted.collect();
+        Lateness { p50: ms(0.5), p90: ms(0.9), p99: ms(0.99), p9999: ms(0.9999), histogram }
     }
 }
 
@@ -399,29 +349,20 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_ends_where_the_next_begins() {
-        for bucket in 0..PARTS * DOUBLINGS - 1 {
-            let end = Spans::end(bucket);
-            assert_eq!(Spans::bucket(end), bucket + 1);
-            assert_eq!(Spans::bucket(end - Duration::from_nanos(1)), bucket);
-        }
-        assert_eq!(Spans::bucket(Duration::MAX), PARTS * DOUBLINGS - 1);
-        assert!(Spans::end(PARTS * DOUBLINGS - 2) > Duration::from_secs(3_600));
-    }
-
-    #[test]
-    fn a_quantile_is_exact_within_a_sixteenth() {
-        let spans = Spans::new();
-        assert_eq!(spans.quantile(0.5), Duration::ZERO);
-        for ms in 1..=10_000 {
+    fn spans_have_quantiles_within_a_hundredth_and_exact_counts() {
+        let mut spans = Spans::default();
+        assert_eq!(spans.lateness().p50, 0.0);
+        for ms in 1..=100_000 {
             spans.count(Duration::from_millis(ms));
         }
-        for (quantile, ms) in [(0.5, 5_000), (0.9, 9_000), (0.99, 9_900), (0.9999, 9_999)] {
-            let (found, exact) = (spans.quantile(quantile), Duration::from_millis(ms));
-            assert!(found >= exact && found <= exact * 17 / 16, "{quantile}: {found:?}");
+        let late = spans.lateness();
+        for (found, exact) in
+            [(late.p50, 5e4), (late.p90, 9e4), (late.p99, 9.9e4), (late.p9999, 9.999e4)]
+        {
+            assert!((found / exact - 1.0).abs() < 0.0101, "{found} {exact}");
         }
-        assert_eq!(spans.below(Duration::MAX), 10_000);
-        let below = spans.below(Duration::from_secs(1));
-        assert!((930..=1_000).contains(&below), "{below}");
+        let counts = late.histogram.iter().map(|bucket| bucket.count).collect::<Vec<_>>();
+        let expected = [1, 1, 3, 5, 10, 30, 50, 100, 300, 500, 1_000, 3_000, 5_000, 50_000, 40_000];
+        assert_eq!(counts, expected);
     }
 }

@@ -36,7 +36,7 @@ struct Asset {
     body: &'static str,
     /// The body, compressed.
     gzip: Bytes,
-    /// Tag of the body, quoted as in the header. A weak one, as the compressed body has it too.
+    /// Tag of the body, quoted as in the header. A weak one: the compressed body has it too.
     etag: String,
 }
 

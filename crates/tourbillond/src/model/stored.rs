@@ -55,9 +55,9 @@ pub struct XTimer {
     pub name: String,
     /// Name of the timer's creator.
     pub creator: String,
-    /// The expression, as it came.
+    /// Original expression.
     pub cron: String,
-    /// The method, as it came.
+    /// Original method.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub method: String,
     /// The headers, as they came: each value is a separate line.
