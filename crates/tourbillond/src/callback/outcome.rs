@@ -5,8 +5,6 @@ use std::time::Duration;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, RETRY_AFTER};
 use jiff::Timestamp;
-use jiff::fmt::{rfc2822, strtime};
-use jiff::tz::TimeZone;
 use tourbillon_durable::Retry;
 
 use super::request::Fault;
@@ -74,18 +72,8 @@ impl Answer {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Some(text.parse().map_or(Duration::MAX, Duration::from_secs));
         }
-        Some(Duration::try_from(date(text)?.duration_since(now)).unwrap_or_default())
-    }
-}
-
-/// Older forms of a date that a recipient has to take (RFC 9110, 5.6.7).
-const DATES: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
-
-fn date(text: &str) -> Option<Timestamp> {
-    let older = |form| strtime::parse(form, text).and_then(|date| date.to_datetime()).ok();
-    match rfc2822::parse(text) {
-        Ok(date) => Some(date.timestamp()),
-        Err(_) => TimeZone::UTC.to_timestamp(DATES.into_iter().find_map(older)?).ok(),
+        let date = httpdate::parse_http_date(text).ok()?;
+        Some(date.duration_since(now.into()).unwrap_or_default())
     }
 }
 
