@@ -28,27 +28,3 @@ pub(crate) fn exposed(path: &Path, bits: u32) -> Option<String> {
         format!("{path} has mode {mode:03o} and holds secrets: `chmod {:03o} {path}`", mode & !bits)
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use std::fs::Permissions;
-
-    use super::*;
-
-    #[test]
-    fn a_file_is_exposed_by_the_bits_that_are_asked_for() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        for (mode, bits, is_exposed) in [
-            (0o600, NOT_OWNER, false),
-            (0o640, NOT_OWNER, true),
-            (0o640, OTHERS, false),
-            (0o644, OTHERS, true),
-            (0o602, OTHERS, true),
-        ] {
-            std::fs::set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
-            let said = exposed(file.path(), bits);
-            assert_eq!(said.is_some(), is_exposed, "{mode:o} {bits:o}: {said:?}");
-        }
-        assert_eq!(exposed(Path::new("no/such/file"), NOT_OWNER), None);
-    }
-}
