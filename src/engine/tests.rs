@@ -153,7 +153,8 @@ fn passes_cut_short_take_the_shards_in_turn() {
     let cut = pass(1, &mut batch);
     assert_eq!((cut.cut_short, cut.reached, left()), (true, 1, [MANY / 2, MANY / 2 - 1]));
     let cut = pass(0, &mut batch);
-    assert_eq!((cut.cut_short, left()), (true, [0, wake_batch::BATCH - 1]), "and the other");
+    assert_eq!((cut.cut_short, cut.reached), (true, 1), "and the other");
+    assert_eq!(left(), [0, wake_batch::BATCH - 1]);
     let last = pass(1, &mut batch);
     assert_eq!((last.cut_short, last.next, left()), (false, Tick::NEVER, [0, 0]));
 }
@@ -226,6 +227,24 @@ fn passes_in_parts_fire_equal_deadlines_of_a_single_shard_in_order() {
     }
 }
 
+#[test]
+fn a_pass_in_one_go_keeps_the_order_of_equal_deadlines() {
+    const BEGINS: Duration = Duration::from_nanos(1 << 30);
+    let clock = VirtualClock::new();
+    let builder = Builder::default().virtual_clock(&clock).shards(2);
+    let timer = builder.build().expect("the options are valid");
+    let mut sleeps: Vec<_> = (0..1_000).map(|_| timer.sleep(BEGINS * 3 / 2)).collect();
+    sleeps.iter_mut().for_each(|sleep| arm_in(&timer, 0, sleep));
+    let pass = |now, limits| timer.engine().pass(0, now, &mut WakeBatch::new(), limits);
+    // Files all of their slot again.
+    pass(timer.engine().clock().now().saturating_add(BEGINS), Limits::NONE);
+    let due = sleeps[0].deadline_tick();
+    for part in sleeps.chunks_mut(wake_batch::BATCH) {
+        pass(due, Limits { until: None, parts: 1 });
+        assert!(part.iter_mut().all(|sleep| poll(sleep).is_ready()));
+    }
+}
+
 /// Arms a timer in one shard of four, then fires it.
 #[test]
 fn a_pass_locks_no_shard_that_is_idle() {
@@ -288,14 +307,17 @@ fn a_clock_finds_the_next_deadline_beside_shards_that_cancels_left_low() {
     }
 }
 
-/// The first shard has nothing that is due, and the next one has.
+/// The first shard has nothing that is due, though a cancel left it low, and the next one has.
 #[test]
 fn a_turn_until_an_instant_that_is_past_fires_a_batch_wherever_it_is() {
     let clock = VirtualClock::new();
     let builder = Builder::default().virtual_clock(&clock).shards(2);
     let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
     let (mut far, mut due) = (timer.sleep(Duration::from_secs(60)), timer.sleep(Duration::ZERO));
+    let mut cancelled = timer.sleep(Duration::from_nanos(1));
     arm_in(&timer, 0, &mut far);
+    arm_in(&timer, 0, &mut cancelled);
+    drop(cancelled);
     due.reset_after(Duration::from_secs(1));
     arm_in(&timer, 1, &mut due);
     clock.jump(Duration::from_secs(1));

@@ -1,6 +1,8 @@
 //! Drivers that are asked to end.
 
-use std::sync::mpsc;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::Waker;
 #[cfg(target_os = "linux")]
 use std::time::SystemTime;
@@ -167,6 +169,43 @@ fn drivers_and_watchers_that_are_ended_leave_nothing_behind() {
     eventually("all are gone", || counts() == before);
     // A kept stack is a mapping for each of the rounds. A sanitizer makes some of its own.
     assert!(mappings() < stacks + 200, "stacks are kept");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_watcher_stays_for_those_who_wait_as_another_timer_s_driver_ends() {
+    alone!();
+    let timer = named("ends");
+    let _wall = polled(tourbillon::wall::sleep_until_wall(SystemTime::now() + 3600 * SECOND));
+    eventually("it is watched for", || has_thread("tourbillon-wall"));
+    timer.start().expect("a thread");
+    assert_eq!(timer.end_driver(), Ok(()));
+    assert!(has_thread("tourbillon-wall"));
+}
+
+#[test]
+fn an_end_of_a_driver_waits_for_what_its_thread_leaves_behind() {
+    struct Leaves(Arc<AtomicBool>);
+
+    impl Drop for Leaves {
+        fn drop(&mut self) {
+            std::thread::sleep(ms(20));
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    std::thread_local!(static LEFT: RefCell<Option<Leaves>> = const { RefCell::new(None) });
+
+    let (timer, has_left) = (named("leaves"), Arc::new(AtomicBool::new(false)));
+    let (called, left) = (mpsc::channel(), has_left.clone());
+    let callback = timer.sleep(ms(1)).call(move || {
+        LEFT.set(Some(Leaves(left)));
+        called.0.send(()).expect("it is waited for");
+    });
+    called.1.recv().expect("it is called");
+    drop(callback);
+    assert_eq!(timer.end_driver(), Ok(()));
+    assert!(has_left.load(Ordering::SeqCst));
 }
 
 #[cfg(unix)]

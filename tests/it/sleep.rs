@@ -153,8 +153,10 @@ fn wakers_are_told_apart_by_their_functions_too() {
     use std::task::{RawWaker, RawWakerVTable};
 
     static WAKES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+    static CLONES: AtomicUsize = AtomicUsize::new(0);
 
     fn raw<const WHICH: usize>(data: *const ()) -> RawWaker {
+        CLONES.fetch_add(1, Ordering::SeqCst);
         fn wake<const WHICH: usize>(_: *const ()) {
             WAKES[WHICH].fetch_add(1, Ordering::SeqCst);
         }
@@ -170,6 +172,9 @@ fn wakers_are_told_apart_by_their_functions_too() {
     for waker in &wakers {
         assert!(poll_with(&mut sleep, waker).is_pending());
     }
+    let clones = CLONES.load(Ordering::SeqCst);
+    assert!(poll_with(&mut sleep, &wakers[1]).is_pending());
+    assert_eq!(CLONES.load(Ordering::SeqCst), clones, "it has that one");
     clock.advance(SECOND);
     assert_eq!(WAKES.each_ref().map(|wakes| wakes.load(Ordering::SeqCst)), [0, 1]);
 }

@@ -833,6 +833,7 @@ fn a_clock_moved_with_an_executor_runs_it_at_each_deadline() {
 
     assert_eq!(clock.advance_to_with(start + 8 * SECOND, || pool.run_until_stalled()), 1);
     assert_eq!(clock.now() - start, 8 * SECOND);
+    assert_eq!(seen.borrow().last(), Some(&("a", 8)), "also for the last");
     assert_eq!(clock.advance_to_with(start, || pool.run_until_stalled()), 0, "never back");
     assert_eq!(clock.now() - start, 8 * SECOND);
 }
