@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Small faults, one at a time, and what dies of them.
 #
-#   ci/mutants.sh [PATTERN]         the faults of ci/mutants/list whose names match, or all
+#   ci/mutants.sh                   all of ci/mutants/list, and then those of the crates
+#   ci/mutants.sh PATTERN           those of ci/mutants/list whose names match
 #   ci/mutants.sh CRATE [PATTERN]   those of ci/mutants/CRATE, by the tests of crates/CRATE alone
 #   ci/mutants.sh generated FILE..  those that cargo-mutants makes of the files, before the models
 #
@@ -146,4 +147,10 @@ done
 survived=
 xargs -d '\n' -P "$(nproc)" -n 1 bash -o pipefail -c 'show "$1"' _ <<<"$chosen" || survived=yes
 printf '\n%s faults\n' "$(wc -l <<<"$chosen")"
+if [ $folder = . ] && [ $# = 0 ]; then
+    for crate in ci/mutants/*; do
+        crate=${crate##*/}
+        [ ! -d "crates/$crate" ] || ci/mutants.sh "$crate" || survived=yes
+    done
+fi
 [ -z "$survived" ]
