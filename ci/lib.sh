@@ -196,7 +196,7 @@ fn chosen() -> u32 {
 
 static REACHED: std::sync::OnceLock<std::fs::File> = std::sync::OnceLock::new();
 
-/// Writes the number to the file of those that were asked for, the first time. Allocates nothing.
+/// Appends the number to the file that TOURBILLON_REACHED names, once. Allocates nothing.
 fn note(number: u32) {
     use std::{io::Write, sync::atomic::{AtomicBool, Ordering::Relaxed}};
 

@@ -92,6 +92,7 @@ first_failed() {
 }
 # Each prints what failed first, and fails if nothing did.
 by_tests() {
+    # Seconds: a hundred times what a quick test takes, and several times what a slow one does.
     local program names failed patience=20
     [ "$1" = quick ] || patience=60
     for program in $programs; do

@@ -49,10 +49,7 @@ fn reminders(story: &Story, checks: &mut Checks) {
             }
         }
     }
-    println!(
-        "{} reminders, {away} of which came due while nobody was there",
-        story.reminders.len()
-    );
+    println!("{} reminders; {away} came due while nobody was there", story.reminders.len());
 }
 
 fn schedules(story: &Story, checks: &mut Checks) {
